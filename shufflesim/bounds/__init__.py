@@ -1,0 +1,20 @@
+"""Bounds on the privacy of shuffled messages: tables of likelihood ratios, one evaluator, named claims."""
+
+from .api import BOUNDS, Bounded, bound_table, delta, epsilon
+from .bracket import Bracket
+from .claim import Claim
+from .ratio import VariationRatio
+from .table import MessageCount, Table
+
+__all__ = [
+    "BOUNDS",
+    "Bounded",
+    "Bracket",
+    "Claim",
+    "MessageCount",
+    "Table",
+    "VariationRatio",
+    "bound_table",
+    "delta",
+    "epsilon",
+]

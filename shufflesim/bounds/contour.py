@@ -1,0 +1,257 @@
+r"""The divergence of a table as a contour integral: the same cost for any number of messages.
+
+With M(z) = E[e^{zX}] and m messages (theory of the Bromwich integral of max(0, s), exact for every theta > 0),
+
+    D = (1 / 2 pi i) * integral over Re z = theta of  G(z) z^-2 dz,      G(z) = E_m[M(z)^m / m].
+
+theta is the saddle point, m K'(theta) = 2/theta with K = log M.  The trapezoid rule on the whole line with step h equals
+
+    sum over k of  e^{theta k L} * E[max(0, S - k L)/m],    L = 2 pi / h,
+
+so it never lies below D, and what it adds is bounded by a Chernoff bound (k > 0) and by e^{-theta L}(...) (k < 0).
+
+Where it is worth evaluating the integrand: pick two rows A, B with tilted probabilities a, b and distance
+Delta = x_A - x_B. Then |M(theta + iy)/M(theta)|^2 <= 1 - 2ab(1 - cos(y Delta)), hence
+
+    |M(theta + iy)/M(theta)|^m <= exp(-c (1 - cos(y Delta))),    c = m a b,
+
+which is tiny outside windows around y = 2 pi k / Delta. Those windows are summed for k <= K; the rest is bounded, period by
+period, with the integral (2 pi / Delta) e^{-c} I0(c) and sum over k > K of (2k-1)^-2 <= 1/(4K). Windows k >= 1 that a third
+row already extinguishes are skipped, again by a bound. Everything skipped is added to the slack.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from .table import Array, MessageCount, Table
+
+# log of the relative size below which a part of the integrand is not evaluated but bounded: e^-42 = 6e-19.
+NEGLIGIBLE = 42.0
+
+# Rounding allowance in units of eps_machine * (1 + m theta E_theta[g0 + e^eps g1] + |log D|). Covers the tables' own last
+# digits (two roundings a number), X, the exponent and the sum; checked against 50-digit values in tests/test_precision.py.
+ROUNDING_UNITS = 16.0
+
+# Nodes of the Gauss-Laguerre rule that turns 1/m into an integral when the number of messages is random.
+LAGUERRE_NODES = 24
+
+_MACHINE = float(np.finfo(float).eps)
+
+
+@dataclass(frozen=True)
+class Saddle:
+    """Tilted table at one eps: everything that the integral and the error bounds need."""
+
+    theta: float
+    log_moment: float  # log M(theta)
+    log_total: float  # log G(theta)
+    x: Array
+    tilted: Array  # probabilities of the rows under the tilted law
+    spread: float  # standard deviation of S under the tilted law
+    slope: float  # d log D / d eps, to leading order; <= 0
+    rounding: float  # relative rounding allowance on D
+
+
+def log_moment(table: Table, x: Array, theta: float) -> float:
+    """log E[e^{theta X}] without cancellation for small theta and without overflow for large."""
+    exponent = theta * x
+    top = float(exponent.max())
+    if top < 1.0:
+        return math.log1p(float(table.weight @ np.expm1(exponent)))
+    return top + math.log(float(table.weight @ np.exp(exponent - top)))
+
+
+def log_total(count: MessageCount, log_modulus: Array | float, angle: Array | float = 0.0) -> tuple[Array, Array]:
+    """Log-modulus and angle of G = E[M^m / m] from those of M.
+
+    Random m = fixed + Binomial(k, f):  1/m = integral of e^{-m t} dt, hence
+    G = integral of (e^{-t} M)^fixed (1 - f + f e^{-t} M)^k dt, which in t = v / E[m] is e^{-v} times a slowly varying factor.
+    """
+    log_modulus = np.asarray(log_modulus, dtype=float)
+    if not count.is_random:
+        return count.fixed * log_modulus - math.log(count.fixed), count.fixed * np.asarray(angle)
+    v, w = special.roots_laguerre(LAGUERRE_NODES)
+    log_m = (log_modulus + 1j * np.asarray(angle))[..., None] - v / count.mean
+    f = count.probability
+    log_term = count.fixed * log_m + count.trials * np.log1p(f * np.expm1(log_m)) + v
+    top = log_term.real.max(axis=-1, keepdims=True)
+    total = (w * np.exp(log_term - top)).sum(axis=-1)
+    modulus = np.log(np.maximum(np.abs(total), np.finfo(float).tiny))
+    return modulus + top[..., 0] - math.log(count.mean), np.angle(total)
+
+
+def saddle(table: Table, count: MessageCount, eps: float) -> Saddle | None:
+    """Solve m K'(theta) = 2/theta; None where no outcome has X > 0 (the divergence is 0)."""
+    x = table.excess(eps)
+    scale = float(x.max())
+    if scale <= 0:
+        return None
+    m, y = count.mean, x / scale
+    mean, second = float(table.weight @ y), float(table.weight @ (y * y))
+    # Quadratic K: m (mean + second t) = 2/t, in units 1/scale. Any theta > 0 is exact; the saddle is merely the best one.
+    disc = math.sqrt(m * m * mean * mean + 8 * m * second)
+    theta = 4.0 / (m * mean + disc) if mean > 0 else (disc - m * mean) / (2 * m * second)
+    low, high = 0.0, math.inf
+    for _ in range(100):
+        exponent = theta * y
+        weight = table.weight * np.exp(exponent - exponent.max())
+        tilted = weight / weight.sum()
+        first = float(tilted @ y)
+        variance = float(tilted @ (y - first) ** 2)
+        gap = m * first - 2 / theta
+        if gap > 0:
+            high = theta
+        else:
+            low = theta
+        step = gap / (m * variance + 2 / theta**2)
+        if abs(step) <= 1e-7 * theta:
+            break
+        theta = theta - step
+        if not low < theta < high:
+            theta = 0.5 * (low + high) if high < math.inf else 2 * low
+    theta_x = theta / scale
+    weight = table.weight * np.exp(theta * y - (theta * y).max())
+    tilted = weight / weight.sum()
+    first = float(tilted @ y)
+    spread = math.sqrt(m * float(tilted @ (y - first) ** 2)) * scale
+    log_m = log_moment(table, x, theta_x)
+    log_g = float(log_total(count, log_m)[0])
+    grown = math.exp(eps) * table.g1
+    size = m * theta_x * float(tilted @ (table.g0 + grown))
+    rounding = _MACHINE * ROUNDING_UNITS * (1 + size + abs(log_g))
+    return Saddle(theta_x, log_m, log_g, x, tilted, spread, -m * theta_x * float(tilted @ grown), rounding)
+
+
+def _alias(table: Table, count: MessageCount, s: Saddle) -> tuple[float, float]:
+    """Choose the period L; return it and a bound on the trapezoid rule's excess relative to G(theta).
+
+    k > 0: E[max(0, S - kL)] e^{theta kL} <= M(lam)^m e^{-(lam - theta) kL} / (e lam) for lam > theta.
+    k < 0: e^{-theta kL} E[max(0, S + kL)] <= e^{-theta kL} (kL + M(theta)^m / (e theta)).
+    """
+    step = 9.0 / s.spread if s.spread > 0 else s.theta
+    lam = s.theta + step
+    rise = float(log_total(count, log_moment(table, s.x, lam))[0]) - s.log_total
+    # log_total <= 0 for eps >= 0, hence kL relative to G(theta) needs -log_total more decay.
+    period = max((rise + NEGLIGIBLE) / step, (NEGLIGIBLE + max(0.0, -s.log_total - math.log(count.mean))) / s.theta)
+    right = math.exp(min(700.0, rise - step * period)) / (math.e * lam)
+    left_decay = s.theta * period
+    left = math.exp(-left_decay) / (math.e * s.theta) + period * math.exp(
+        min(700.0, -left_decay - s.log_total - math.log(count.mean))
+    )
+    return period, 2 * (right + left)
+
+
+def _dominant_pair(s: Saddle, m: float, step: float) -> tuple[int, int, float, float, float]:
+    """Rows A, B whose periodic bound leaves the smallest tail; (A, B, Delta, c, tail constant)."""
+    top = np.argsort(s.tilted)[::-1][:24]
+    a, b = np.meshgrid(top, top, indexing="ij")
+    delta = s.x[a] - s.x[b]
+    c = m * s.tilted[a] * s.tilted[b]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        tail = np.where(delta > 0, delta**2 * (2 * np.pi / delta * special.i0e(c) + step), np.inf)
+    best = np.unravel_index(np.argmin(tail), tail.shape)
+    return int(a[best]), int(b[best]), float(delta[best]), float(c[best]), float(tail[best])
+
+
+def _live_windows(s: Saddle, a: int, b: int, delta: float, m: float, windows: int) -> tuple[Array, float]:
+    """Windows 1..K that no third row extinguishes, and a bound on the ones left out (relative to the height 1/y^2).
+
+    At y = 2 pi k / Delta + u/Delta a third row C has the phase psi + rho u against A (psi, rho below), and 1 - cos t >= 2 t^2/pi^2
+    to the nearest multiple of 2 pi; minimising a b u^2 + a c (psi + rho u)^2 over u bounds the whole period.
+    """
+    k = np.arange(1, windows + 1)
+    exponent = np.zeros(windows)
+    own = s.tilted[a] * s.tilted[b]
+    for other in range(s.x.size):
+        if other in (a, b):
+            continue
+        for end in (a, b):
+            distance = s.x[end] - s.x[other]
+            rho = distance / delta
+            psi = np.remainder(k * rho + 0.5, 1.0) - 0.5
+            weight = s.tilted[end] * s.tilted[other]
+            if weight > 0:
+                exponent = np.maximum(exponent, 8 * m * own * weight * psi**2 / (own + weight * rho * rho))
+    live = exponent < NEGLIGIBLE
+    return k[live], math.exp(-NEGLIGIBLE)
+
+
+def _sum_nodes(count: MessageCount, s: Saddle, y: Array) -> float:
+    """Sum over the nodes of Re[ (G(theta + iy)/G(theta)) (theta + iy)^-2 ], in chunks."""
+    total = 0.0
+    chunk = max(1, 2**17 // s.x.size)
+    for start in range(0, y.size, chunk):
+        part = y[start : start + chunk]
+        phase = np.multiply.outer(part, s.x)
+        real = np.sin(0.5 * phase) ** 2 @ (-2 * s.tilted)
+        imag = np.sin(phase) @ s.tilted
+        log_modulus = 0.5 * np.log1p(np.maximum(2 * real + real * real + imag * imag, -1 + 1e-16))
+        log_g, turn = log_total(count, s.log_moment + log_modulus, np.arctan2(imag, 1 + real))
+        height = np.exp(np.maximum(log_g - s.log_total, -700.0)) / (s.theta**2 + part**2)
+        total += float(height @ np.cos(turn - 2 * np.arctan2(part, s.theta)))
+    return total
+
+
+def enclose(table: Table, count: MessageCount, eps: float, *, rtol: float, max_nodes: int) -> tuple[float, float]:
+    """Enclosure of log D in one direction, for eps >= 0.
+
+    Parameters
+    ----------
+    table, count : Table, MessageCount
+    eps : float
+        >= 0.
+    rtol : float
+        Relative slack to aim at; the slack that is reached is in the result whether or not it is met.
+    max_nodes : int
+        Bound on the number of nodes; 0 takes the central window only (an estimate, with an honest but wide slack).
+
+    Returns
+    -------
+    (log_lower, log_upper) : tuple of float
+        -inf for a zero.
+    """
+    s = saddle(table, count, eps)
+    if s is None:
+        return -math.inf, -math.inf
+    period, alias = _alias(table, count, s)
+    step = 2 * math.pi / period
+    m = float(count.fixed if count.is_random else count.mean)
+    a, b, delta, c, tail_constant = _dominant_pair(s, m, step)
+    half = math.acos(1 - NEGLIGIBLE / c) if c > NEGLIGIBLE / 2 else math.pi
+
+    reach = math.floor(half / (delta * step))
+    total = 1 / s.theta**2 + 2 * _sum_nodes(count, s, step * np.arange(1, reach + 1))
+    per_window = max(1, 2 * reach)
+    wanted = tail_constant / (4 * math.pi**3) / (rtol * max(total, 1e-300) * step / (2 * math.pi))
+    windows = int(min(wanted + 1, 50 * max_nodes / per_window))
+    skipped = math.exp(-NEGLIGIBLE) * (1 / s.theta + step / s.theta**2)
+    if windows > 0:
+        k, height = _live_windows(s, a, b, delta, m, windows)
+        if k.size * per_window > max_nodes:
+            windows = int(k[max_nodes // per_window]) - 1 if max_nodes >= per_window else 0
+            k = k[k <= windows]
+        first = np.ceil((2 * math.pi * k - half) / (delta * step))
+        last = np.floor((2 * math.pi * k + half) / (delta * step))
+        offsets = np.arange(per_window + 2)
+        nodes = first[:, None] + offsets
+        if half == math.pi:
+            # Neighbouring windows touch: keep each node once.
+            last = np.ceil((2 * math.pi * k + half) / (delta * step)) - 1
+            nodes = np.where(nodes <= reach, np.inf, nodes)
+        nodes = nodes[nodes <= last[:, None]]
+        total += 2 * _sum_nodes(count, s, step * nodes)
+        skipped += height * delta * step / (math.pi * step)
+    tail = tail_constant / math.pi**3 * min(math.pi**2 / 8, 1 / (4 * windows) if windows else math.inf)
+
+    value = total * step / (2 * math.pi)
+    lower, upper = value - alias - tail - skipped, value + tail + skipped
+    margin = math.log1p(s.rounding)
+    return (
+        s.log_total + math.log(lower) - margin if lower > 0 else -math.inf,
+        s.log_total + math.log(upper) + margin,
+    )

@@ -1,0 +1,200 @@
+"""(p, beta, q)-variation: what a randomizer declares, and the tables that follow from it.
+
+Source: Wang et al., "Privacy amplification via shuffling: unified, simplified, and tightened", PVLDB 17(8), 2024, for the
+declaration and the published pair; the three-outcome pair is the sound replacement (see docs/soundness.md for the proof).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from .claim import Claim
+from .table import MessageCount, Table
+
+# Departure allowed before a declaration is refused as impossible: rounding of the closed forms that people type.
+DECLARATION_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class VariationRatio:
+    """Declared amplification parameters of one message hidden among independent blanket messages.
+
+    Parameters
+    ----------
+    p : float
+        Largest likelihood ratio between user 1's two inputs; >= 1, may be `math.inf`.
+    beta : float
+        Upper bound on the total variation between user 1's two outputs; in [0, (p-1)/(p+1)].
+    q : float
+        Largest ratio of user 1's law to any blanket law where the first input is likelier; >= 1.
+    q1 : float, optional
+        The same where the second input is likelier; `q` by default.
+    q_star : float, optional
+        The same where both inputs are equally likely (the neutral part); `max(q, q1)` is always allowed and the default.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of its range or the implied probabilities exceed 1.
+
+    Notes
+    -----
+    With alpha = beta/(p-1): r0 = p alpha/q and r1 = p alpha/q1 are the probabilities that a blanket message is a clone of the
+    parts that tell the inputs apart, omega = 1 - alpha - p alpha is the neutral mass, s = omega/q_star its clone probability.
+
+    Examples
+    --------
+    >>> VariationRatio(p=3, beta=0.4, q=3, q_star=1)
+    VariationRatio(p=3, beta=0.4, q=3, q_star=1)
+    >>> VariationRatio(p=3, beta=0.6, q=3)
+    Traceback (most recent call last):
+    ...
+    ValueError: beta must be in [0, (p-1)/(p+1)] = [0, 0.5], got 0.6
+    """
+
+    p: float
+    beta: float
+    q: float
+    q1: float | None = None
+    q_star: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("p", "beta", "q", "q1", "q_star"):
+            value = getattr(self, name)
+            if value is None:
+                continue
+            if isinstance(value, bool) or not _is_number(value) or math.isnan(value):
+                raise ValueError(f"{name} must be a number, got {value!r}")
+            object.__setattr__(self, name, float(value))
+        if self.p < 1:
+            raise ValueError(f"p must be >= 1, got {self.p!r}")
+        top = 1.0 if self.p == math.inf else (self.p - 1) / (self.p + 1)
+        if not 0 <= self.beta <= top * (1 + DECLARATION_TOLERANCE):
+            raise ValueError(f"beta must be in [0, (p-1)/(p+1)] = [0, {top:.12g}], got {self.beta!r}")
+        object.__setattr__(self, "beta", min(self.beta, top))
+        for name, value in (("q", self.q), ("q1", self.q1), ("q_star", self.q_star)):
+            if value is not None and not (value > 0 and value < math.inf):
+                raise ValueError(f"{name} must be positive and finite, got {value!r}")
+        if self.q_star is None:
+            object.__setattr__(self, "q_star", max(self.q, self.second_q))
+        clones = self.r0 + self.r1
+        if clones > 1 + DECLARATION_TOLERANCE:
+            raise ValueError(f"q and q1 must make r0 + r1 = p alpha (1/q + 1/q1) <= 1, got {clones!r}")
+        total = clones + self.omega / self.neutral_q
+        if total > 1 + DECLARATION_TOLERANCE:
+            raise ValueError(f"q_star must make r0 + r1 + omega/q_star <= 1, got {total!r} with q_star={self.q_star!r}")
+
+    @property
+    def second_q(self) -> float:
+        """q1, or q where no q1 was given."""
+        return self.q if self.q1 is None else self.q1
+
+    @property
+    def neutral_q(self) -> float:
+        """q_star as a float."""
+        return max(self.q, self.second_q) if self.q_star is None else self.q_star
+
+    @property
+    def alpha(self) -> float:
+        """beta/(p-1); 0 for p = inf and for p = 1."""
+        return 0.0 if self.p in (1.0, math.inf) else self.beta / (self.p - 1)
+
+    @property
+    def p_alpha(self) -> float:
+        """p alpha; beta for p = inf."""
+        return self.beta if self.p == math.inf else self.p * self.alpha
+
+    @property
+    def r0(self) -> float:
+        """Probability that a blanket message is a clone of the part likelier under the first input."""
+        return self.p_alpha / self.q
+
+    @property
+    def r1(self) -> float:
+        """Probability that a blanket message is a clone of the part likelier under the second input."""
+        return self.p_alpha / self.second_q
+
+    @property
+    def omega(self) -> float:
+        """Mass of the neutral part, 1 - alpha - p alpha; exactly 0 at the largest beta."""
+        if self.p != math.inf and self.beta >= (self.p - 1) / (self.p + 1):
+            return 0.0
+        return max(0.0, 1 - self.alpha - self.p_alpha)
+
+    @property
+    def local_epsilon(self) -> float:
+        """log p: what holds without any shuffling."""
+        return math.log(self.p)
+
+    def maximal(self) -> VariationRatio:
+        """The same p, q with the largest possible beta: no neutral part."""
+        top = 1.0 if self.p == math.inf else (self.p - 1) / (self.p + 1)
+        return VariationRatio(self.p, top, self.q, self.q1, self.q_star)
+
+    def published_table(self) -> Table:
+        """The published pair: every message that is no clone counts as neutral."""
+        r0, r1, omega = self.r0, self.r1, self.omega
+        rest = 1 - r0 - r1
+        neutral = omega / rest if rest > 0 else 0.0
+        return self._table(max(rest, 0.0), neutral, 0.0)
+
+    def three_outcome_table(self) -> Table:
+        """The sound pair: only s = omega/q_star of a message is a clone of the neutral part, the rest is revealed."""
+        s = self.omega / self.neutral_q
+        return self._table(s, self.neutral_q, max(0.0, 1 - self.r0 - self.r1 - s))
+
+    def _table(self, neutral_weight: float, neutral: float, revealed: float) -> Table:
+        inverse = 0.0 if self.p == math.inf else 1 / self.p
+        q0, q1 = self.q, self.second_q
+        return Table(
+            [self.r0, self.r1, neutral_weight, revealed],
+            [q0, q1 * inverse, neutral, 0.0],
+            [q0 * inverse, q1, neutral, 0.0],
+        )
+
+    def published_soundness(self) -> tuple[bool, str]:
+        """Whether the published pair is an upper bound for this declaration, and why."""
+        if self.omega == 0:
+            return True, "V1: omega = 0"
+        rest = 1 - self.r0 - self.r1
+        if abs(self.omega / self.neutral_q - rest) <= DECLARATION_TOLERANCE * rest:
+            return True, "V2: every blanket message that is no clone is a clone of the neutral part"
+        return False, f"omega = {self.omega:.4g} > 0: may lie below the truth"
+
+    def claims(self, n: int) -> list[Claim]:
+        """The bounds that a declaration gives for user 1 among n users (n - 1 independent blanket messages)."""
+        return self.claims_for(MessageCount(n))
+
+    def claims_for(self, count: MessageCount) -> list[Claim]:
+        """The same for any number of messages."""
+        sound, reason = self.published_soundness()
+        return [
+            Claim("published", "upper", sound, "Wang et al. 2024, Algorithm 1", reason, (self.published_table(),), count),
+            Claim(
+                "three-outcome",
+                "upper",
+                True,
+                "sound form of Wang et al. 2024, Theorem 4.7 (docs/soundness.md)",
+                f"q_star = {self.neutral_q:.6g}",
+                (self.three_outcome_table(),),
+                count,
+            ),
+        ]
+
+    def __repr__(self) -> str:
+        parts = [f"p={self.p:.6g}", f"beta={self.beta:.6g}", f"q={self.q:.6g}"]
+        if self.q1 is not None:
+            parts.append(f"q1={self.q1:.6g}")
+        if self.q_star != max(self.q, self.second_q):
+            parts.append(f"q_star={self.q_star:.6g}")
+        return f"VariationRatio({', '.join(parts)})"
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return not isinstance(value, (str, bytes))

@@ -1,0 +1,154 @@
+"""The common currency of all bounds: a small table of likelihood ratios and a number of messages.
+
+Source of the identity: theory of the privacy blanket, Balle, Bell, Gascon, Nissim, "The privacy blanket of the shuffle
+model", CRYPTO 2019, in the form
+
+    D_eps = (1/m) E[ max(0, sum_{i=1..m} (g0(Y_i) - e^eps g1(Y_i))) ],   Y_1..Y_m ~ W i.i.d.,  g_b = dR_1^b / dW,
+
+for one message of R_1^b hidden among m - 1 independent messages of law W. Only the joint law of (g0, g1) under W matters.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+# Allowed departure of the sums of weight, weight * g0 and weight * g1 from 1. Covers the rounding of at most a few
+# thousand rows; a larger departure means that the rows are not a pair of laws and is refused.
+MASS_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Rows (weight, g0, g1): the joint law of two likelihood ratios under the blanket law W.
+
+    Parameters
+    ----------
+    weight : array_like, shape (J,)
+        Probabilities of the rows under W; >= 0, sum 1.
+    g0, g1 : array_like, shape (J,)
+        dR_1^0/dW and dR_1^1/dW on each row; >= 0 and finite, `sum(weight * g) = 1`.
+
+    Raises
+    ------
+    ValueError
+        If a row is negative or not finite, or a sum differs from 1 by more than `MASS_TOLERANCE`.
+
+    Notes
+    -----
+    Rows of weight 0 are dropped and rows with equal (g0, g1) merged, so that J is the number of distinct pairs.
+
+    Examples
+    --------
+    >>> Table([0.25, 0.25, 0.5], [3.0, 1.0, 0.0], [1.0, 3.0, 0.0]).size
+    3
+    """
+
+    weight: Array
+    g0: Array
+    g1: Array
+
+    def __post_init__(self) -> None:
+        rows = np.array([self.weight, self.g0, self.g1], dtype=float)
+        if rows.ndim != 2 or rows.shape[1] == 0:
+            raise ValueError(f"a table needs weight, g0, g1 of one common length >= 1, got shape {rows.shape}")
+        if not np.all(np.isfinite(rows)) or np.any(rows < 0):
+            raise ValueError(f"weight, g0 and g1 must be finite and >= 0, got {rows.tolist()}")
+        for name, total in (
+            ("weight", rows[0].sum()),
+            ("weight * g0", (rows[0] * rows[1]).sum()),
+            ("weight * g1", (rows[0] * rows[2]).sum()),
+        ):
+            if abs(total - 1) > MASS_TOLERANCE:
+                raise ValueError(f"the sum of {name} over the rows must be 1, got {total:.17g}")
+        rows = rows[:, rows[0] > 0]
+        pairs, inverse = np.unique(rows[1:], axis=1, return_inverse=True)
+        weight = np.bincount(inverse.ravel(), weights=rows[0], minlength=pairs.shape[1])
+        for name, value in (("weight", weight), ("g0", pairs[0]), ("g1", pairs[1])):
+            value.setflags(write=False)
+            object.__setattr__(self, name, value)
+
+    @property
+    def size(self) -> int:
+        """Number of distinct rows."""
+        return int(self.weight.size)
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether swapping g0 and g1 gives the same table, so that one direction is enough."""
+        order, swapped = np.lexsort((self.g1, self.g0)), np.lexsort((self.g0, self.g1))
+        return bool(
+            np.array_equal(self.g0[order], self.g1[swapped])
+            and np.array_equal(self.g1[order], self.g0[swapped])
+            and np.allclose(self.weight[order], self.weight[swapped], rtol=1e-15, atol=0)
+        )
+
+    @property
+    def log_max_ratio(self) -> float:
+        """Largest log(g0/g1): beyond this eps the divergence is 0; inf where g1 = 0 < g0."""
+        rows = self.g0 > 0
+        if np.any(self.g1[rows] == 0):
+            return math.inf
+        return float(np.max(np.log(self.g0[rows]) - np.log(self.g1[rows])))
+
+    def swapped(self) -> Table:
+        """The table of the other direction."""
+        return Table(self.weight, self.g1, self.g0)
+
+    def excess(self, eps: float) -> Array:
+        """X = g0 - e^eps g1 per row, written so that small eps keeps its relative accuracy."""
+        return (self.g0 - self.g1) - math.expm1(eps) * self.g1
+
+
+@dataclass(frozen=True)
+class MessageCount:
+    """How many messages hide user 1's message, that message included: `fixed + Binomial(trials, probability)`.
+
+    Parameters
+    ----------
+    fixed : int
+        Messages that are always there; >= 1 (user 1's own).
+    trials, probability : int, float
+        Further messages that are each sent with this probability; the receiver sees how many came.
+
+    Examples
+    --------
+    >>> MessageCount(1000).mean, MessageCount(1, 10, 0.5).mean
+    (1000, 6.0)
+    """
+
+    fixed: int
+    trials: int = 0
+    probability: float = 0.0
+
+    @property
+    def is_random(self) -> bool:
+        """Whether the number varies."""
+        return self.trials > 0 and 0 < self.probability
+
+    @property
+    def mean(self) -> float:
+        """Expected number of messages."""
+        return self.fixed + self.trials * self.probability
+
+
+def thin(table: Table, count: MessageCount) -> tuple[Table, MessageCount]:
+    """Write `1 + Binomial(k, f)` messages as exactly k + 1 messages, each of which may be empty.
+
+    Since C(k, N) f^N (1-f)^(k-N) / (N+1) = C(k+1, N+1) f^(N+1) (1-f)^(k-N) / (f (k+1)), the average over N of the
+    identity above equals the same identity for k + 1 messages with rows (f w; g0/f; g1/f) and (1-f; 0; 0).
+    """
+    if not (count.is_random and count.fixed == 1):
+        return table, count
+    f = count.probability
+    if f == 1:
+        return table, MessageCount(1 + count.trials)
+    rows = Table(
+        np.append(f * table.weight, 1 - f), np.append(table.g0 / f, 0.0), np.append(table.g1 / f, 0.0)
+    )
+    return rows, MessageCount(1 + count.trials)
