@@ -146,16 +146,26 @@ def _alias(table: Table, count: MessageCount, s: Saddle) -> tuple[float, float]:
     return period, 2 * (right + left)
 
 
-def _dominant_pair(s: Saddle, m: float, step: float) -> tuple[int, int, float, float, float]:
-    """Rows A, B whose periodic bound leaves the smallest tail; (A, B, Delta, c, tail constant)."""
+def _pairs(s: Saddle, m: float) -> tuple[Array, Array, Array, Array]:
+    """All pairs of the likeliest rows: indices a, b, distance Delta > 0 and c = m a b."""
     top = np.argsort(s.tilted)[::-1][:24]
-    a, b = np.meshgrid(top, top, indexing="ij")
+    a, b = (index.ravel() for index in np.meshgrid(top, top, indexing="ij"))
     delta = s.x[a] - s.x[b]
-    c = m * s.tilted[a] * s.tilted[b]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        tail = np.where(delta > 0, delta**2 * (2 * np.pi / delta * special.i0e(c) + step), np.inf)
-    best = np.unravel_index(np.argmin(tail), tail.shape)
-    return int(a[best]), int(b[best]), float(delta[best]), float(c[best]), float(tail[best])
+    keep = delta > 0
+    a, b, delta = a[keep], b[keep], delta[keep]
+    return a, b, delta, m * s.tilted[a] * s.tilted[b]
+
+
+def _tail(delta: Array, c: Array, step: float, end: float) -> float:
+    """Bound on the sum over |y| > end of |integrand|, times step / (2 pi), relative to G(theta): the best pair's.
+
+    A pair has K = floor(end Delta / 2 pi - 1/2) complete windows within reach; each later period adds at most
+    (2 pi/Delta) e^-c I0(c) + step at a height ((2k-1) pi/Delta)^-2.
+    """
+    k = np.floor(end * delta / (2 * math.pi) - 0.5)
+    share = np.where(k >= 1, 1 / (4 * np.maximum(k, 1)), math.pi**2 / 8)
+    bound = (2 * math.pi / delta * special.i0e(c) + step) * (delta / math.pi) ** 2 * share / math.pi
+    return float(bound[k >= 0].min(initial=math.inf))
 
 
 def _live_windows(s: Saddle, a: int, b: int, delta: float, m: float, windows: int) -> tuple[Array, float]:
@@ -197,37 +207,48 @@ def _sum_nodes(count: MessageCount, s: Saddle, y: Array) -> float:
     return total
 
 
-def enclose(table: Table, count: MessageCount, eps: float, *, rtol: float, max_nodes: int) -> tuple[float, float]:
-    """Enclosure of log D in one direction, for eps >= 0.
+def estimate(count: MessageCount, s: Saddle) -> float:
+    """log D from the central peak alone, with a step for 1e-6 relative: no guarantee, for stepping towards a root."""
+    reach = 7.0 / max(s.spread, 1e-300)
+    step = min(0.45 * s.theta, 0.8 / s.spread if s.spread > 0 else math.inf)
+    y = np.arange(1, min(int(reach / step), 500) + 1) * step
+    total = 1 / s.theta**2 + 2 * _sum_nodes(count, s, y)
+    return s.log_total + math.log(max(total, 1e-3 / s.theta**2) * step / (2 * math.pi))
+
+
+def enclose(table: Table, count: MessageCount, s: Saddle, *, rtol: float, max_nodes: int) -> tuple[float, float]:
+    """Enclosure of log D in one direction.
 
     Parameters
     ----------
-    table, count : Table, MessageCount
-    eps : float
-        >= 0.
+    table, count, s : Table, MessageCount, Saddle
+        What is evaluated, and its saddle at the eps that is asked for.
     rtol : float
         Relative slack to aim at; the slack that is reached is in the result whether or not it is met.
     max_nodes : int
-        Bound on the number of nodes; 0 takes the central window only (an estimate, with an honest but wide slack).
+        Bound on the number of nodes beyond the central window.
 
     Returns
     -------
     (log_lower, log_upper) : tuple of float
         -inf for a zero.
     """
-    s = saddle(table, count, eps)
-    if s is None:
-        return -math.inf, -math.inf
     period, alias = _alias(table, count, s)
     step = 2 * math.pi / period
     m = float(count.fixed if count.is_random else count.mean)
-    a, b, delta, c, tail_constant = _dominant_pair(s, m, step)
+    pair_a, pair_b, pair_delta, pair_c = _pairs(s, m)
+    # The windows follow the pair with the largest share of the variance: no other pair's are narrower by much.
+    chosen = int(np.argmax(pair_c * pair_delta**2))
+    a, b = int(pair_a[chosen]), int(pair_b[chosen])
+    delta, c = float(pair_delta[chosen]), float(pair_c[chosen])
     half = math.acos(1 - NEGLIGIBLE / c) if c > NEGLIGIBLE / 2 else math.pi
 
     reach = math.floor(half / (delta * step))
     total = 1 / s.theta**2 + 2 * _sum_nodes(count, s, step * np.arange(1, reach + 1))
     per_window = max(1, 2 * reach)
-    wanted = tail_constant / (4 * math.pi**3) / (rtol * max(total, 1e-300) * step / (2 * math.pi))
+    # The tail falls like 1/K; K = 1 tells the constant.
+    first_tail = _tail(pair_delta, pair_c, step, 3.001 * math.pi / delta)
+    wanted = first_tail / (rtol * max(total, 1e-3 / s.theta**2) * step / (2 * math.pi))
     windows = int(min(wanted + 1, 50 * max_nodes / per_window))
     skipped = math.exp(-NEGLIGIBLE) * (1 / s.theta + step / s.theta**2)
     if windows > 0:
@@ -246,7 +267,7 @@ def enclose(table: Table, count: MessageCount, eps: float, *, rtol: float, max_n
         nodes = nodes[nodes <= last[:, None]]
         total += 2 * _sum_nodes(count, s, step * nodes)
         skipped += height * delta * step / (math.pi * step)
-    tail = tail_constant / math.pi**3 * min(math.pi**2 / 8, 1 / (4 * windows) if windows else math.inf)
+    tail = _tail(pair_delta, pair_c, step, (2 * windows + 1) * (1 + 1e-12) * math.pi / delta)
 
     value = total * step / (2 * math.pi)
     lower, upper = value - alias - tail - skipped, value + tail + skipped

@@ -10,17 +10,20 @@ from scipy import special
 from . import contour, exact
 from .table import MessageCount, Table, thin
 
-# Relative slack of a divergence that the contour integral is asked for. In eps this is smaller by |d log D / d log eps|.
-RTOL = 1e-9
-# Exact sums are used up to this many terms at once; above it only when the contour integral misses RTOL, up to the second.
-EXACT_TERMS = 20_000
+# Relative slack that `delta` asks of a divergence, and that `epsilon` asks of its result (before rounding allowances).
+DELTA_RTOL = 1e-9
+EPSILON_RTOL = 4e-7
+# Exact sums are preferred up to this many terms, and used up to the second number where the contour integral misses its aim.
+EXACT_TERMS = 4_000
 EXACT_TERMS_MAX = 2_000_000
 # Nodes that the contour integral may use beyond the central window.
-CONTOUR_NODES = 400_000
+CONTOUR_NODES = 30_000
+# Above this many messages log-gamma loses too many digits for an exact sum.
+EXACT_MESSAGES = 1e7
 # Random numbers of messages are enumerated up to this many possibilities.
 RANDOM_COUNTS_MAX = 64
-# Relative width at which the search for eps stops.
-EPS_RTOL = 1e-12
+# Relative step at which the search for eps stops; the enclosures around the root are what is returned.
+ROOT_RTOL = 1e-9
 
 
 class Divergence:
@@ -37,18 +40,24 @@ class Divergence:
     def __init__(self, table: Table, count: MessageCount) -> None:
         self.table, self.count = thin(table, count)
 
-    def log_enclosure(self, eps: float) -> tuple[float, float, str]:
-        """(log_lower, log_upper, method) with log_lower <= log D_eps <= log_upper; -inf for a zero."""
-        cheap = self._exact(eps, EXACT_TERMS)
-        if cheap is not None:
-            return *cheap, "exact sum"
-        low, high = contour.enclose(self.table, self.count, eps, rtol=RTOL, max_nodes=CONTOUR_NODES)
-        # RTOL cannot be asked below the rounding allowance, which the exact sum has as well.
+    def log_enclosure(self, eps: float, rtol: float = DELTA_RTOL) -> tuple[float, float, str]:
+        """(log_lower, log_upper, method) with log_lower <= log D_eps <= log_upper; -inf for a zero.
+
+        `rtol` is the relative slack to aim at; what is reached is in the result.
+        """
         s = contour.saddle(self.table, self.count, eps)
-        if s is not None and high - low > 4 * (RTOL + s.rounding):
-            dear = self._exact(eps, EXACT_TERMS_MAX)
-            if dear is not None and dear[1] - dear[0] < high - low:
-                return *dear, "exact sum"
+        if s is None:
+            return -math.inf, -math.inf, "exact sum"
+        grids = self._grids(s)
+        terms = sum(grid.size for grid in grids) if grids else math.inf
+        if terms <= EXACT_TERMS:
+            return *self._sum(eps, s, grids), "exact sum"
+        low, high = contour.enclose(self.table, self.count, s, rtol=rtol, max_nodes=CONTOUR_NODES)
+        # No method can beat the rounding allowance, which both share.
+        if high - low > 4 * (rtol + s.rounding) and terms <= EXACT_TERMS_MAX:
+            exact_low, exact_high = self._sum(eps, s, grids)
+            if exact_high - exact_low < high - low:
+                return exact_low, exact_high, "exact sum"
         return low, high, "contour integral"
 
     def log_estimate(self, eps: float) -> tuple[float, float]:
@@ -56,37 +65,25 @@ class Divergence:
         s = contour.saddle(self.table, self.count, eps)
         if s is None:
             return -math.inf, 0.0
-        cheap = self._exact(eps, EXACT_TERMS)
-        low, high = cheap or contour.enclose(self.table, self.count, eps, rtol=1.0, max_nodes=0)
-        return (0.5 * (low + high) if low > -math.inf else high), s.slope
+        return contour.estimate(self.count, s), s.slope
 
-    def _exact(self, eps: float, terms: int) -> tuple[float, float] | None:
-        """Enclosure by the exact sum if it needs at most that many terms."""
-        s = contour.saddle(self.table, self.count, eps)
-        if s is None:
-            return -math.inf, -math.inf
-        # The leading-order saddle point value is within a factor of a few of D: enough to decide what is negligible.
-        m = self.count.mean
+    def _grids(self, s: contour.Saddle) -> list[exact.Grid]:
+        """What an exact sum would run over, one grid for each possible number of messages; [] if there are too many."""
+        if self.count.mean > EXACT_MESSAGES or (self.count.is_random and self.count.trials >= RANDOM_COUNTS_MAX):
+            return []
+        # The leading-order value is within a factor of a few of D: enough to decide what is negligible.
         log_d = s.log_total - math.log(1 + s.theta * s.spread) - math.log(s.theta)
-        floor = log_d - contour.NEGLIGIBLE - math.log(max(float(s.x.max()), 1e-300))
-        if not self.count.is_random:
-            if m > 2**53:
-                return None
-            grid = exact.Grid(self.table, self.count.fixed, floor)
-            return exact.enclose(self.table, self.count.fixed, eps, grid, s.rounding) if grid.size <= terms else None
-        if self.count.trials >= RANDOM_COUNTS_MAX:
-            return None
-        parts: list[tuple[float, float]] = []
-        for extra in range(self.count.trials + 1):
-            total = self.count.fixed + extra
-            grid = exact.Grid(self.table, total, floor)
-            if grid.size * (self.count.trials + 1) > terms:
-                return None
-            weight = float(exact.log_binomial_pmf(np.array(float(extra)), self.count.trials, self.count.probability))
-            low, high = exact.enclose(self.table, total, eps, grid, s.rounding)
-            parts.append((low + weight, high + weight))
-        lows, highs = np.array(parts).T
-        return float(special.logsumexp(lows)), float(special.logsumexp(highs))
+        floor = log_d - contour.NEGLIGIBLE - math.log(float(s.x.max()))
+        extra = self.count.trials + 1 if self.count.is_random else 1
+        return [exact.Grid(self.table, self.count.fixed + k, floor) for k in range(extra)]
+
+    def _sum(self, eps: float, s: contour.Saddle, grids: list[exact.Grid]) -> tuple[float, float]:
+        """Enclosure by exact sums, averaged over the number of messages."""
+        extra = np.arange(len(grids), dtype=float)
+        log_weight = exact.log_binomial_pmf(extra, len(grids) - 1, self.count.probability if len(grids) > 1 else 0.0)
+        parts = np.array([exact.enclose(self.table, grid, eps, s.rounding) for grid in grids])
+        low, high = special.logsumexp(parts + log_weight[:, None], axis=0)
+        return float(low), float(high)
 
     def log_limit(self) -> float:
         """log of the limit of D as eps grows: Pr[no message that could also have come under the other input]."""
@@ -102,7 +99,7 @@ class Divergence:
 
     def epsilon(self, log_delta: float) -> tuple[float, float, str]:
         """(lower, upper, method) around the smallest eps >= 0 with D_eps <= delta."""
-        low0, high0, method = self.log_enclosure(0.0)
+        low0, high0, method = self.log_enclosure(0.0, EPSILON_RTOL)
         if high0 <= log_delta:
             return 0.0, 0.0, method
         limit = self.log_limit()
@@ -118,25 +115,34 @@ class Divergence:
 
     def _search(self, log_delta: float, ceiling: float, lower_only: bool = False) -> tuple[float, float, str]:
         eps = self._root(log_delta, ceiling)
-        low, high, method = self.log_enclosure(eps)
         slope = max(-self.log_estimate(eps)[1], 1e-300)
+        rtol = min(0.1, max(EPSILON_RTOL * slope * eps, DELTA_RTOL))
+        low, high, method = self.log_enclosure(eps, rtol)
+        # The estimate lacks the lattice effect of few messages: step once more with the enclosure's own value.
+        miss = 0.5 * (low + high) - log_delta
+        if low > -math.inf and abs(miss) > 0.25 * max(rtol, high - low) and 0 < eps + miss / slope < ceiling:
+            eps += miss / slope
+            low, high, method = self.log_enclosure(eps, rtol)
         if lower_only:
-            return self._walk(eps, log_delta, -1, slope, low, ceiling), math.inf, method
-        upper = self._walk(eps, log_delta, +1, slope, high, ceiling)
-        lower = self._walk(eps, log_delta, -1, slope, low, ceiling)
+            return self._walk(eps, log_delta, -1, slope, low, ceiling, rtol), math.inf, method
+        upper = self._walk(eps, log_delta, +1, slope, high, ceiling, rtol)
+        lower = self._walk(eps, log_delta, -1, slope, low, ceiling, rtol)
         return lower, upper, method
 
-    def _walk(self, eps: float, log_delta: float, side: int, slope: float, log_value: float, ceiling: float) -> float:
+    def _walk(
+        self, eps: float, log_delta: float, side: int, slope: float, log_value: float, ceiling: float, rtol: float
+    ) -> float:
         """Move eps outwards until the enclosure itself shows that it is on the wanted side of the root."""
-        step = EPS_RTOL * eps + 1e-300
+        step = EPSILON_RTOL / 8 * eps
         while side * (log_value - log_delta) > 0:
-            step = max(2 * step, 1.01 * side * (log_value - log_delta) / slope if log_value > -math.inf else 0.0)
+            needed = 1.01 * side * (log_value - log_delta) / slope if abs(log_value) < math.inf else 0.0
+            step += max(step, needed)
             if side < 0 and step >= eps:
                 return 0.0
             if side > 0 and eps + step >= ceiling:
                 return math.nextafter(ceiling, math.inf)
             trial = eps + side * step
-            enclosure = self.log_enclosure(trial)
+            enclosure = self.log_enclosure(trial, rtol)
             log_value = enclosure[1] if side > 0 else enclosure[0]
             if side * (log_value - log_delta) <= 0:
                 return trial
@@ -160,7 +166,7 @@ class Divergence:
             trial = eps + step
             if not low < trial < high:
                 trial = 0.5 * (low + high) if high < math.inf else 2 * eps
-            if abs(trial - eps) <= EPS_RTOL * trial or high - low <= EPS_RTOL * high:
+            if abs(trial - eps) <= ROOT_RTOL * trial or high - low <= ROOT_RTOL * high:
                 return trial
             eps = trial
         return eps

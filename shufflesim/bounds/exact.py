@@ -46,9 +46,8 @@ class Grid:
     """Which counts of which rows have to be enumerated if probabilities below e^log_floor may be left out."""
 
     def __init__(self, table: Table, m: int, log_floor: float) -> None:
-        self.ranges: list[tuple[int, int]] = []
-        for w in table.weight:
-            self.ranges.append(_range(m, min(float(w), 1.0), log_floor))
+        self.m = m
+        self.ranges = [_range(m, min(float(w), 1.0), log_floor) for w in table.weight]
         widths = np.array([high - low + 1 for low, high in self.ranges])
         # The two rows with the most possible counts are the ones that are summed in closed form.
         order = np.argsort(widths, kind="stable")
@@ -58,26 +57,19 @@ class Grid:
 
 
 def _range(m: int, w: float, log_floor: float) -> tuple[int, int]:
-    """Counts k with binomial probability >= e^log_floor, widened outwards; all counts when m is small."""
+    """Counts outside of which Pr[Bin(m, w)] falls below e^log_floor; all counts when m is small.
+
+    Chernoff-Bernstein: Pr[|count - m w| >= v] <= exp(-v^2 / (2 m w (1-w) + 2 v / 3)), on both sides.
+    """
     if m <= 16:
         return 0, m
-    mode = math.floor((m + 1) * w)
-    spread = math.sqrt(m * w * (1 - w)) + 1
-    low, high = mode, mode
-    reach = 4.0
-    # Doubling steps: pmf is unimodal, so the first point below the floor ends the search.
-    while high < m and float(log_binomial_pmf(np.array(float(high)), m, w)) > log_floor:
-        high = min(m, math.ceil(mode + reach * spread))
-        reach *= 1.3
-    reach = 4.0
-    while low > 0 and float(log_binomial_pmf(np.array(float(low)), m, w)) > log_floor:
-        low = max(0, math.floor(mode - reach * spread))
-        reach *= 1.3
-    return low, high
+    need = max(-log_floor, 1.0)
+    reach = need / 3 + math.sqrt(need * need / 9 + 2 * need * m * w * (1 - w))
+    return max(0, math.floor(m * w - reach)), min(m, math.ceil(m * w + reach))
 
 
-def enclose(table: Table, m: int, eps: float, grid: Grid, rounding: float) -> tuple[float, float]:
-    """Enclosure of log D in one direction for m messages, by the sum over the grid.
+def enclose(table: Table, grid: Grid, eps: float, rounding: float) -> tuple[float, float]:
+    """Enclosure of log D in one direction for `grid.m` messages, by the sum over the grid.
 
     `rounding` is the relative allowance for the last digits of the table and of X (see `contour.Saddle`).
 
@@ -85,7 +77,7 @@ def enclose(table: Table, m: int, eps: float, grid: Grid, rounding: float) -> tu
     -----
     Cost: `grid.size` evaluations of two incomplete beta functions.
     """
-    x = table.excess(eps)
+    x, m = table.excess(eps), grid.m
     if float(x.max()) <= 0:
         return -math.inf, -math.inf
     if table.size == 1:

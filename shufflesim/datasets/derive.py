@@ -126,11 +126,11 @@ def write(frame: pd.DataFrame, path: Path) -> None:
 
     # The pandas metadata names the pandas version, which would change the bytes.
     table = pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
-    # Categories are text in every pandas version; pandas 3 would otherwise write large_string, pandas 2 string.
+    # One type of text whatever the pandas version: pandas 3 hands over large_string, pandas 2 string.
     fields = []
     for field in table.schema:
         if pa.types.is_dictionary(field.type):
-            field = field.with_type(pa.dictionary(pa.int8(), pa.string()))
+            field = field.with_type(pa.dictionary(field.type.index_type, pa.string()))
         elif pa.types.is_large_string(field.type):
             field = field.with_type(pa.string())
         fields.append(field)

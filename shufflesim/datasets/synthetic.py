@@ -1,4 +1,4 @@
-"""Seeded synthetic columns: uniform, truncated Zipf and truncated geometric categories, Gaussian mixtures on an interval.
+"""Seeded synthetic columns: uniform, Zipf and geometric categories, and Gaussian mixtures on an interval.
 
 Invariant: every value is a fixed function of its own uniform numbers, drawn in order, so the result depends on the
 seed alone and not on `CHUNK`, which only bounds the working memory.
@@ -21,7 +21,7 @@ CHUNK = 1 << 20
 """Values made at a time."""
 
 MAX_TABLE = 1 << 27
-"""Most categories a tabulated law may have: its distribution function takes 8 bytes a category (1 GiB here)."""
+"""Most categories a tabulated law may have; making the table takes about 32 bytes a category, 4 GiB at this size."""
 
 MIN_MASS = 1e-300
 """Least share of a mixture that must lie in the interval; below it doubles no longer hold the shares accurately."""
@@ -95,7 +95,8 @@ def zipf(n: int, d: int, exponent: float = 1.0, *, seed: Seed) -> NDArray[np.uns
     Notes
     -----
     Pr[code = k] = (k + 1)**-exponent / sum_{j=1}^{d} j**-exponent, tabulated in double precision and drawn by
-    inversion with 53 random bits. Time O(n log d); memory is the result plus 8 d bytes plus a fixed working space.
+    inversion with 53 random bits. Time O(n log d); memory is the result plus about 32 d bytes plus a fixed working
+    space.
 
     Examples
     --------
@@ -106,7 +107,8 @@ def zipf(n: int, d: int, exponent: float = 1.0, *, seed: Seed) -> NDArray[np.uns
     """
     n, d = _integer("n", n, 1), _table_size(d)
     exponent = _number("exponent", exponent, "a finite number >= 0", lambda x: x >= 0)
-    return _tabulated(n, -exponent * np.log(np.arange(1, d + 1)), seed)
+    # Past 1e300 all the probability is on code 0 anyway, and the product would overflow.
+    return _tabulated(n, -min(exponent, 1e300) * np.log(np.arange(1, d + 1)), seed)
 
 
 def geometric(n: int, d: int, ratio: float = 0.9, *, seed: Seed) -> NDArray[np.unsignedinteger[Any]]:
@@ -137,7 +139,7 @@ def geometric(n: int, d: int, ratio: float = 0.9, *, seed: Seed) -> NDArray[np.u
     -----
     Pr[code = k] = (1 - ratio) ratio**k / (1 - ratio**d), tabulated in double precision and drawn by inversion with 53
     random bits: categories that lie wholly in the last 2**-53 of the probability never occur. Time O(n log d); memory
-    is the result plus 8 d bytes plus a fixed working space.
+    is the result plus about 32 d bytes plus a fixed working space.
 
     Examples
     --------
@@ -294,7 +296,7 @@ def _part(mean: float, scale: float, low: float, high: float) -> _Wide | _Narrow
     return _Wide(mean, scale, low, high, side, start, float(ndtr(b)) - start)
 
 
-def _tabulated(n: int, log_weights: NDArray[np.float64], seed: Seed) -> NDArray[np.unsignedinteger[Any]]:
+def _tabulated(n: int, log_weights: NDArray[np.floating[Any]], seed: Seed) -> NDArray[np.unsignedinteger[Any]]:
     """Draw codes with probabilities proportional to exp(log_weights), whose maximum must be 0, by inversion."""
     rng = _generator(seed)
     cumulative = np.cumsum(np.exp(log_weights))
