@@ -2,5 +2,3 @@
 
 from ._version import __version__
 from .bounds import Bracket, VariationRatio, bound_table, delta, epsilon
-
-__all__ = ["Bracket", "VariationRatio", "__version__", "bound_table", "delta", "epsilon"]

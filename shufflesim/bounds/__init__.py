@@ -3,6 +3,7 @@
 from .api import BOUNDS, Bounded, bound_table, delta, epsilon
 from .bracket import Bracket
 from .claim import Claim
+from .groups import OutcomeGroups
 from .ratio import VariationRatio
 from .table import MessageCount, Table
 
@@ -12,6 +13,7 @@ __all__ = [
     "Bracket",
     "Claim",
     "MessageCount",
+    "OutcomeGroups",
     "Table",
     "VariationRatio",
     "bound_table",

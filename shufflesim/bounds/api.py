@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from .._checks import check_delta, check_users, nearest
 from .bracket import Bracket, Side, exp_down, exp_up
 from .claim import Claim
 from .evaluate import Divergence
@@ -168,22 +169,6 @@ def bound_table(x: Bounded, n: int, delta: float) -> pd.DataFrame:
     )
 
 
-def check_users(n: Any) -> int:
-    """Validate a number of users; integral floats such as 1e6 are accepted."""
-    if isinstance(n, (bool, np.bool_, str)) or not np.isscalar(n) or not np.isreal(n) or not np.isfinite(n):
-        raise ValueError(f"n must be an integer >= 1, got {n!r}")
-    if n != int(n) or n < 1:
-        raise ValueError(f"n must be an integer >= 1, got {n!r}")
-    return int(n)
-
-
-def check_delta(delta: Any) -> float:
-    """Validate a delta."""
-    if isinstance(delta, (bool, np.bool_, str)) or not np.isscalar(delta) or not np.isreal(delta) or not 0 < delta < 1:
-        raise ValueError(f"delta must be in (0, 1), got {delta!r}")
-    return float(delta)
-
-
 def _renamed(claim: Claim) -> Claim:
     note = f"smallest sound upper bound: {claim.bound}"
     return Claim("sound", claim.side, True, claim.source, note, claim.tables, claim.count)
@@ -202,7 +187,7 @@ def _select(x: Bounded, n: int, bound: str) -> list[Claim]:
     elif bound in BOUNDS:
         chosen = [c for c in claims if c.bound == bound]
     else:
-        raise ValueError(f"bound must be one of {', '.join(BOUNDS)}, got {bound!r}")
+        raise ValueError(f"bound must be one of {', '.join(BOUNDS)}, got {bound!r}; {nearest(str(bound), BOUNDS)}")
     if not chosen:
         known = ", ".join(["sound", *(c.bound for c in claims)])
         raise ValueError(f"bound={bound!r} does not apply to {x!r}; what applies: {known}")

@@ -45,11 +45,12 @@ _MACHINE = float(np.finfo(float).eps)
 
 @dataclass(frozen=True)
 class Saddle:
-    """Tilted table at one eps: everything that the integral and the error bounds need."""
+    """Tilted table at one eps: everything that the integral and the error bounds need. X is in units of its largest value."""
 
     theta: float
     log_moment: float  # log M(theta)
     log_total: float  # log G(theta)
+    log_scale: float  # log of the unit of X
     x: Array
     tilted: Array  # probabilities of the rows under the tilted law
     spread: float  # standard deviation of S under the tilted law
@@ -62,8 +63,8 @@ def log_moment(table: Table, x: Array, theta: float) -> float:
     exponent = theta * x
     top = float(exponent.max())
     if top < 1.0:
-        return math.log1p(float(table.weight @ np.expm1(exponent)))
-    return top + math.log(float(table.weight @ np.exp(exponent - top)))
+        return math.log1p(float(table.weight @ np.expm1(np.maximum(exponent, -700.0))))
+    return top + math.log(float(table.weight @ np.exp(np.maximum(exponent - top, -700.0))))
 
 
 def log_total(count: MessageCount, log_modulus: Array | float, angle: Array | float = 0.0) -> tuple[Array, Array]:
@@ -87,22 +88,17 @@ def log_total(count: MessageCount, log_modulus: Array | float, angle: Array | fl
 
 def saddle(table: Table, count: MessageCount, eps: float) -> Saddle | None:
     """Solve m K'(theta) = 2/theta; None where no outcome has X > 0 (the divergence is 0)."""
-    x = table.excess(eps)
-    scale = float(x.max())
+    x, scale = table.excess(eps, count.largest)
     if scale <= 0:
         return None
-    m, y = count.mean, x / scale
-    mean, second = float(table.weight @ y), float(table.weight @ (y * y))
-    # Quadratic K: m (mean + second t) = 2/t, in units 1/scale. Any theta > 0 is exact; the saddle is merely the best one.
+    m = count.mean
+    mean, second = float(table.weight @ x), float(table.weight @ (x * x))
+    # Quadratic K: m (mean + second t) = 2/t. Any theta > 0 is exact; the saddle is merely the best one.
     disc = math.sqrt(m * m * mean * mean + 8 * m * second)
     theta = 4.0 / (m * mean + disc) if mean > 0 else (disc - m * mean) / (2 * m * second)
     low, high = 0.0, math.inf
-    for _ in range(100):
-        exponent = theta * y
-        weight = table.weight * np.exp(exponent - exponent.max())
-        tilted = weight / weight.sum()
-        first = float(tilted @ y)
-        variance = float(tilted @ (y - first) ** 2)
+    for _ in range(200):
+        tilted, first, variance = _tilt(table, x, theta)
         gap = m * first - 2 / theta
         if gap > 0:
             high = theta
@@ -114,17 +110,24 @@ def saddle(table: Table, count: MessageCount, eps: float) -> Saddle | None:
         theta = theta - step
         if not low < theta < high:
             theta = 0.5 * (low + high) if high < math.inf else 2 * low
-    theta_x = theta / scale
-    weight = table.weight * np.exp(theta * y - (theta * y).max())
-    tilted = weight / weight.sum()
-    first = float(tilted @ y)
-    spread = math.sqrt(m * float(tilted @ (y - first) ** 2)) * scale
-    log_m = log_moment(table, x, theta_x)
+    tilted, first, variance = _tilt(table, x, theta)
+    log_m = log_moment(table, x, theta)
     log_g = float(log_total(count, log_m)[0])
-    grown = math.exp(eps) * table.g1
-    size = m * theta_x * float(tilted @ (table.g0 + grown))
+    own = table.g0 / scale
+    grown = float(tilted @ (own - x))  # E[e^eps g1] under the tilted law
+    size = m * theta * (float(tilted @ own) + grown)
     rounding = _MACHINE * ROUNDING_UNITS * (1 + size + abs(log_g))
-    return Saddle(theta_x, log_m, log_g, x, tilted, spread, -m * theta_x * float(tilted @ grown), rounding)
+    return Saddle(
+        theta, log_m, log_g, math.log(scale), x, tilted, math.sqrt(m * variance), -m * theta * grown, rounding
+    )
+
+
+def _tilt(table: Table, x: Array, theta: float) -> tuple[Array, float, float]:
+    """Tilted probabilities, and mean and variance of X under them; the largest x is 1."""
+    weight = table.weight * np.exp(np.maximum(theta * (x - 1), -700.0))
+    tilted = weight / weight.sum()
+    first = float(tilted @ x)
+    return tilted, first, float(tilted @ (x - first) ** 2)
 
 
 def _alias(table: Table, count: MessageCount, s: Saddle) -> tuple[float, float]:
@@ -147,13 +150,24 @@ def _alias(table: Table, count: MessageCount, s: Saddle) -> tuple[float, float]:
 
 
 def _pairs(s: Saddle, m: float) -> tuple[Array, Array, Array, Array]:
-    """All pairs of the likeliest rows: indices a, b, distance Delta > 0 and c = m a b."""
-    top = np.argsort(s.tilted)[::-1][:24]
+    """Pairs among the rows with the most probability or the most variance: indices a, b, distance Delta > 0 and c = m a b."""
+    first = float(s.tilted @ s.x)
+    top = np.union1d(np.argsort(s.tilted)[-12:], np.argsort(s.tilted * (s.x - first) ** 2)[-12:])
     a, b = (index.ravel() for index in np.meshgrid(top, top, indexing="ij"))
     delta = s.x[a] - s.x[b]
     keep = delta > 0
     a, b, delta = a[keep], b[keep], delta[keep]
     return a, b, delta, m * s.tilted[a] * s.tilted[b]
+
+
+def _trivial(table: Table, count: MessageCount, s: Saddle) -> tuple[float, float]:
+    """Enclosure of log D without any analysis, in units of X.
+
+    Upper: E max(0, sum X) <= m E max(0, X), the value without any crowd. Lower: all messages in rows of the largest X.
+    """
+    upper = math.log(float(table.weight @ np.maximum(s.x, 0.0)))
+    log_top = math.log(min(1.0, float(table.weight[s.x == 1.0].sum())))
+    return count.largest * log_top, upper
 
 
 def _tail(delta: Array, c: Array, step: float, end: float) -> float:
@@ -209,11 +223,11 @@ def _sum_nodes(count: MessageCount, s: Saddle, y: Array) -> float:
 
 def estimate(count: MessageCount, s: Saddle) -> float:
     """log D from the central peak alone, with a step for 1e-6 relative: no guarantee, for stepping towards a root."""
-    reach = 7.0 / max(s.spread, 1e-300)
     step = min(0.45 * s.theta, 0.8 / s.spread if s.spread > 0 else math.inf)
-    y = np.arange(1, min(int(reach / step), 500) + 1) * step
+    reach = 7.0 / s.spread if s.spread > 0 else 500 * step
+    y = np.arange(1, int(min(reach / step, 500)) + 1) * step
     total = 1 / s.theta**2 + 2 * _sum_nodes(count, s, y)
-    return s.log_total + math.log(max(total, 1e-3 / s.theta**2) * step / (2 * math.pi))
+    return s.log_scale + s.log_total + math.log(max(total, 1e-3 / s.theta**2) * step / (2 * math.pi))
 
 
 def enclose(table: Table, count: MessageCount, s: Saddle, *, rtol: float, max_nodes: int) -> tuple[float, float]:
@@ -236,7 +250,11 @@ def enclose(table: Table, count: MessageCount, s: Saddle, *, rtol: float, max_no
     period, alias = _alias(table, count, s)
     step = 2 * math.pi / period
     m = float(count.fixed if count.is_random else count.mean)
+    margin = math.log1p(s.rounding)
+    least, most = (s.log_scale + end for end in _trivial(table, count, s))
     pair_a, pair_b, pair_delta, pair_c = _pairs(s, m)
+    if not pair_a.size or float(pair_c.max()) == 0:
+        return least - margin, most + margin
     # The windows follow the pair with the largest share of the variance: no other pair's are narrower by much.
     chosen = int(np.argmax(pair_c * pair_delta**2))
     a, b = int(pair_a[chosen]), int(pair_b[chosen])
@@ -271,8 +289,6 @@ def enclose(table: Table, count: MessageCount, s: Saddle, *, rtol: float, max_no
 
     value = total * step / (2 * math.pi)
     lower, upper = value - alias - tail - skipped, value + tail + skipped
-    margin = math.log1p(s.rounding)
-    return (
-        s.log_total + math.log(lower) - margin if lower > 0 else -math.inf,
-        s.log_total + math.log(upper) + margin,
-    )
+    unit = s.log_scale + s.log_total
+    log_lower = max(unit + math.log(lower), least) if lower > 0 else least
+    return log_lower - margin, min(unit + math.log(upper), most) + margin

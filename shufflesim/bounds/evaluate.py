@@ -16,8 +16,8 @@ EPSILON_RTOL = 4e-7
 # Exact sums are preferred up to this many terms, and used up to the second number where the contour integral misses its aim.
 EXACT_TERMS = 4_000
 EXACT_TERMS_MAX = 2_000_000
-# Nodes that the contour integral may use beyond the central window.
-CONTOUR_NODES = 30_000
+# Nodes times rows that the contour integral may use beyond the central window.
+CONTOUR_CELLS = 120_000
 # Above this many messages log-gamma loses too many digits for an exact sum.
 EXACT_MESSAGES = 1e7
 # Random numbers of messages are enumerated up to this many possibilities.
@@ -51,11 +51,12 @@ class Divergence:
         grids = self._grids(s)
         terms = sum(grid.size for grid in grids) if grids else math.inf
         if terms <= EXACT_TERMS:
-            return *self._sum(eps, s, grids), "exact sum"
-        low, high = contour.enclose(self.table, self.count, s, rtol=rtol, max_nodes=CONTOUR_NODES)
+            return *self._sum(s, grids), "exact sum"
+        nodes = CONTOUR_CELLS // self.table.size
+        low, high = contour.enclose(self.table, self.count, s, rtol=rtol, max_nodes=nodes)
         # No method can beat the rounding allowance, which both share.
         if high - low > 4 * (rtol + s.rounding) and terms <= EXACT_TERMS_MAX:
-            exact_low, exact_high = self._sum(eps, s, grids)
+            exact_low, exact_high = self._sum(s, grids)
             if exact_high - exact_low < high - low:
                 return exact_low, exact_high, "exact sum"
         return low, high, "contour integral"
@@ -73,17 +74,17 @@ class Divergence:
             return []
         # The leading-order value is within a factor of a few of D: enough to decide what is negligible.
         log_d = s.log_total - math.log(1 + s.theta * s.spread) - math.log(s.theta)
-        floor = log_d - contour.NEGLIGIBLE - math.log(float(s.x.max()))
+        floor = log_d - contour.NEGLIGIBLE
         extra = self.count.trials + 1 if self.count.is_random else 1
         return [exact.Grid(self.table, self.count.fixed + k, floor) for k in range(extra)]
 
-    def _sum(self, eps: float, s: contour.Saddle, grids: list[exact.Grid]) -> tuple[float, float]:
+    def _sum(self, s: contour.Saddle, grids: list[exact.Grid]) -> tuple[float, float]:
         """Enclosure by exact sums, averaged over the number of messages."""
         extra = np.arange(len(grids), dtype=float)
         log_weight = exact.log_binomial_pmf(extra, len(grids) - 1, self.count.probability if len(grids) > 1 else 0.0)
-        parts = np.array([exact.enclose(self.table, grid, eps, s.rounding) for grid in grids])
+        parts = np.array([exact.enclose(self.table, grid, s.x, s.rounding) for grid in grids])
         low, high = special.logsumexp(parts + log_weight[:, None], axis=0)
-        return float(low), float(high)
+        return s.log_scale + float(low), s.log_scale + float(high)
 
     def log_limit(self) -> float:
         """log of the limit of D as eps grows: Pr[no message that could also have come under the other input]."""
@@ -151,8 +152,10 @@ class Divergence:
     def _root(self, log_delta: float, ceiling: float) -> float:
         """Newton's method on sqrt(-2 log D), which is nearly linear in eps, inside a shrinking bracket."""
         low, high = 0.0, ceiling
-        x = self.table.excess(0.0)
-        guess = math.sqrt(2 * max(-log_delta, 0.1) * float(self.table.weight @ np.minimum(x * x, 1e300)) / self.count.mean)
+        # For small eps, log D is about -m eps^2 / (2 Var X).
+        x, scale = self.table.excess(0.0, self.count.largest)
+        deviation = scale * math.sqrt(float(self.table.weight @ (x * x)))
+        guess = deviation * math.sqrt(2 * max(-log_delta, 0.1) / self.count.mean)
         eps = guess if guess < ceiling else (0.5 * ceiling if ceiling < math.inf else 1.0)
         target = math.sqrt(max(-2 * log_delta, 0.0))
         for _ in range(200):

@@ -68,20 +68,17 @@ def _range(m: int, w: float, log_floor: float) -> tuple[int, int]:
     return max(0, math.floor(m * w - reach)), min(m, math.ceil(m * w + reach))
 
 
-def enclose(table: Table, grid: Grid, eps: float, rounding: float) -> tuple[float, float]:
+def enclose(table: Table, grid: Grid, x: Array, rounding: float) -> tuple[float, float]:
     """Enclosure of log D in one direction for `grid.m` messages, by the sum over the grid.
 
-    `rounding` is the relative allowance for the last digits of the table and of X (see `contour.Saddle`).
+    `x` is X per row, largest value 1, and the result is in that unit; `rounding` is the relative allowance for the last digits
+    of the table and of X (see `contour.Saddle`).
 
     Notes
     -----
     Cost: `grid.size` evaluations of two incomplete beta functions.
     """
-    x, m = table.excess(eps), grid.m
-    if float(x.max()) <= 0:
-        return -math.inf, -math.inf
-    if table.size == 1:
-        return (math.log(float(x[0])),) * 2
+    m = grid.m
     a, b = sorted(grid.inner, key=lambda row: -x[row])
     axes = [np.arange(grid.ranges[i][0], grid.ranges[i][1] + 1, dtype=float) for i in grid.enumerated]
     total, log_scale = 0.0, -math.inf
@@ -103,7 +100,7 @@ def enclose(table: Table, grid: Grid, eps: float, rounding: float) -> tuple[floa
             total *= math.exp(max(log_scale - top, -745.0)) if log_scale > -math.inf else 0.0
             log_scale = top
         total += float(np.exp(np.maximum(log_weight - log_scale, -700.0)) @ value)
-    omitted = _omitted(table, x, m, grid)
+    omitted = _omitted(table, m, grid)
     terms = float(max(1, m))
     rounding += TAIL_ACCURACY * (1 + math.sqrt(terms)) + 8 * _MACHINE * terms * math.log(terms + 1)
     if total <= 0:
@@ -138,10 +135,9 @@ def _terms(
     return log_weight, np.maximum(value, 0.0) / m
 
 
-def _omitted(table: Table, x: Array, m: int, grid: Grid) -> float:
-    """Bound on what the counts outside the grid contribute: E[sum of positive X; some count outside] / m."""
+def _omitted(table: Table, m: int, grid: Grid) -> float:
+    """Bound on what the counts outside the grid contribute: E[sum of positive X; some count outside] / m, X <= 1."""
     total = 0.0
-    top = float(x.max())
     for row in grid.enumerated:
         low, high = grid.ranges[row]
         w = float(table.weight[row])
@@ -150,5 +146,5 @@ def _omitted(table: Table, x: Array, m: int, grid: Grid) -> float:
             outside += float(special.betainc(m - low + 1.0, float(low), 1 - w))
         if high < m:
             outside += float(special.betainc(high + 1.0, float(m - high), w))
-        total += top * outside
+        total += outside
     return total

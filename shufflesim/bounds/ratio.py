@@ -86,6 +86,15 @@ class VariationRatio:
         if total > 1 + DECLARATION_TOLERANCE:
             raise ValueError(f"q_star must make r0 + r1 + omega/q_star <= 1, got {total!r} with q_star={self.q_star!r}")
 
+    @classmethod
+    def ldp(cls, epsilon: float, beta: float, *, q_star: float | None = None) -> VariationRatio:
+        """The declaration of an epsilon-LDP randomizer: p = q = e^epsilon and the given beta, rounded to the safe side.
+
+        p is the next float above e^epsilon: any p that is too large is a valid declaration, one that is too small is not.
+        """
+        p = math.nextafter(math.exp(epsilon) * (1 + 4e-16), math.inf)
+        return cls(p, min(beta * (1 + 4e-16), (p - 1) / (p + 1)), p, q_star=q_star)
+
     @property
     def second_q(self) -> float:
         """q1, or q where no q1 was given."""
@@ -118,8 +127,8 @@ class VariationRatio:
 
     @property
     def omega(self) -> float:
-        """Mass of the neutral part, 1 - alpha - p alpha; exactly 0 at the largest beta."""
-        if self.p != math.inf and self.beta >= (self.p - 1) / (self.p + 1):
+        """Mass of the neutral part, 1 - alpha - p alpha; exactly 0 where it is rounding."""
+        if self.p != math.inf and self.beta >= (self.p - 1) / (self.p + 1) * (1 - 8e-16):
             return 0.0
         return max(0.0, 1 - self.alpha - self.p_alpha)
 

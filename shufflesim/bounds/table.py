@@ -100,9 +100,19 @@ class Table:
         """The table of the other direction."""
         return Table(self.weight, self.g1, self.g0)
 
-    def excess(self, eps: float) -> Array:
-        """X = g0 - e^eps g1 per row, written so that small eps keeps its relative accuracy."""
-        return (self.g0 - self.g1) - math.expm1(eps) * self.g1
+    def excess(self, eps: float, messages: float) -> tuple[Array, float]:
+        """X = g0 - e^eps g1 per row in units of its largest value: (X / scale, scale); scale <= 0 if no row is positive.
+
+        Rows so negative that one of them outweighs `messages` positive ones are cut off at a value that still does: the
+        divergence does not change, and nothing overflows.
+        """
+        growth = math.expm1(eps) if eps < 709 else math.inf
+        with np.errstate(over="ignore", invalid="ignore"):
+            x = np.where(self.g1 > 0, (self.g0 - self.g1) - growth * self.g1, self.g0)
+            scale = float(x.max())
+            if scale <= 0:
+                return x, scale
+            return np.maximum(x / scale, -4.0 * messages), scale
 
 
 @dataclass(frozen=True)
@@ -130,6 +140,11 @@ class MessageCount:
     def is_random(self) -> bool:
         """Whether the number varies."""
         return self.trials > 0 and 0 < self.probability
+
+    @property
+    def largest(self) -> int:
+        """Most messages there can be."""
+        return self.fixed + (self.trials if self.is_random else 0)
 
     @property
     def mean(self) -> float:

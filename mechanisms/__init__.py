@@ -1,0 +1,12 @@
+"""Local randomizers, one file each; imported as `shufflesim.mechanisms` and under no other name."""
+
+if __name__ != "shufflesim.mechanisms":
+    raise ImportError(f"import this package as shufflesim.mechanisms, not as {__name__}")
+
+from .grr import GRR
+from .laplace import Laplace
+from .local_hash import LocalHash
+from .randomized_response import RandomizedResponse
+from .unary import OUE, RAPPOR
+
+__all__ = ["GRR", "OUE", "RAPPOR", "Laplace", "LocalHash", "RandomizedResponse"]

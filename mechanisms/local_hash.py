@@ -1,0 +1,241 @@
+"""Local hashing: a public random hash function per user, and GRR on the hashed value.
+
+Source: Wang, Blocki, Li, Jha, "Locally differentially private protocols for frequency estimation", USENIX Security 2017 (OLH).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy import fft
+
+from shufflesim._checks import check_integer
+from shufflesim.bounds import OutcomeGroups, VariationRatio
+from shufflesim.domains import Array
+from shufflesim.randomizer import CategoricalRandomizer
+
+# Largest hash range. Beyond it the variance is within 1e-4 of its limit.
+L_MAX = 65_536
+# Cells of the histogram of (hash function, output) up to which decoding is a Fourier transform; 2^26 cells are 512 MiB.
+FOURIER_CELLS = 2**26
+# Users times items that the direct decoder handles at once.
+DIRECT_CELLS = 2**22
+# Outcomes times inputs up to which the law is handed out as a matrix.
+ENUMERABLE = 4096
+
+
+@dataclass(frozen=True)
+class LocalHash(CategoricalRandomizer):
+    """Optimal local hashing with a linear hash family.
+
+    Parameters
+    ----------
+    epsilon : float
+        Local budget in nats; in (0, 700].
+    d : int
+        Number of categories; >= 2.
+    l : int, optional
+        Hash range, in [2, 65536]. By default the integer next to e^eps + 1 with the smallest variance
+        (E+l-1)^2/((E-1)^2 (l-1)) for rare items, E = e^eps, capped at 65536.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of its range.
+
+    Notes
+    -----
+    Items are written with m digits below the smallest prime factor of l; h_a(x) = <a, digits(x)> mod l with a uniform in Z_l^m.
+    Two items differ in a digit by a unit of Z_l, hence collide with probability exactly 1/l. (A uniform offset, known to the
+    analyzer, would cancel.) A report is (a, y), y = GRR_l(h_a(x)); the hash function is fresh for every user.
+
+    For prime l the supports of all items come from the histogram of (a, y) by one m-dimensional Fourier transform of size l^m, in
+    O(n + l d log d) for l^{m+1} up to 2^26. For other l every report is compared with every item, in O(n d): choose a prime l for
+    large d.
+
+    Examples
+    --------
+    >>> LocalHash(epsilon=1.0, d=100).l, LocalHash(epsilon=3.0, d=100).l
+    (4, 21)
+    """
+
+    epsilon: float
+    d: int
+    l: int | None = None  # type: ignore[assignment]  # noqa: E741 - the field's own name for it
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.l is None:
+            object.__setattr__(self, "l", best_range(self.epsilon))
+        object.__setattr__(self, "l", check_integer("l", self.l, low=2, high=L_MAX))
+
+    @property
+    def _range(self) -> int:
+        """l, which __post_init__ has made an integer."""
+        assert self.l is not None  # noqa: S101
+        return self.l
+
+    @cached_property
+    def base(self) -> int:
+        """Smallest prime factor of l: digits below it differ by units of Z_l."""
+        return next((p for p in range(2, math.isqrt(self._range) + 1) if self._range % p == 0), self._range)
+
+    @cached_property
+    def digits(self) -> Array:
+        """Digits of every item, shape (m, d), lowest first."""
+        rest, rows = np.arange(self.d), []
+        while rest.any():
+            rest, digit = np.divmod(rest, self.base)
+            rows.append(digit.astype(np.min_scalar_type(self.base - 1)))
+        return np.array(rows)
+
+    @cached_property
+    def fourier(self) -> bool:
+        """Whether a report is one cell of the histogram over (a, y)."""
+        return self.base == self._range and self._range ** (len(self.digits) + 1) <= FOURIER_CELLS
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """(E/(E+l-1), 1/l)."""
+        return 1 / (1 + (self._range - 1) * math.exp(-self.epsilon)), 1 / self._range
+
+    @property
+    def amplification(self) -> VariationRatio:
+        """beta = (1 - 1/l)(E-1)/(E+l-1): where the two inputs collide the report says nothing. q_star = q (both collide)."""
+        a, _ = self.support
+        return VariationRatio.ldp(self.epsilon, (1 - 1 / self._range) * a * -math.expm1(-self.epsilon))
+
+    @property
+    def bits(self) -> float:
+        """The hash function's m coefficients and the output."""
+        return float(math.ceil((len(self.digits) + 1) * math.log2(self._range)))
+
+    def randomize(self, values: Array, rng: np.random.Generator) -> Array:
+        """Codes, shape (n,) -> cells a * l + y, shape (n,); or rows (a, y), shape (n, m + 1), where those are too many."""
+        l, n = self._range, values.shape[0]  # noqa: E741
+        kind = np.min_scalar_type(l - 1)
+        truthful = self.support[0] - math.exp(-self.epsilon) * self.support[0]
+        hashed = np.zeros(n, dtype=np.int64)
+        a = np.empty((len(self.digits), n), dtype=kind)
+        for row, digit in zip(a, self.digits, strict=True):
+            row[:] = rng.integers(0, l, n, dtype=kind)
+            hashed += row.astype(np.int64) * digit[values]
+        hashed %= l
+        y = rng.integers(0, l, n, dtype=kind)
+        np.copyto(y, hashed, where=rng.random(n) < truthful, casting="unsafe")
+        if not self.fourier:
+            return np.vstack((a, y)).T.copy()
+        cell = np.zeros(n, dtype=np.min_scalar_type(l ** (len(a) + 1) - 1))
+        for row in a:
+            cell = cell * cell.dtype.type(l) + row
+        return cell * cell.dtype.type(l) + y
+
+    def aggregate(self, reports: Array) -> Array:
+        """Histogram of (a, y), or the support of each item."""
+        if self.fourier:
+            return np.bincount(reports, minlength=self._range ** (len(self.digits) + 1))
+        supports = np.zeros(self.d, dtype=np.int64)
+        digits = self.digits.astype(float)
+        step = max(1, DIRECT_CELLS // self.d)
+        for start in range(0, reports.shape[0], step):
+            part = reports[start : start + step]
+            # Integers below m l p < 2^53: the floating-point product is exact.
+            hashed = part[:, :-1].astype(float) @ digits
+            hashed -= self._range * np.floor(hashed / self._range)
+            supports += (hashed == part[:, -1:]).sum(axis=0)
+        return supports
+
+    def supports(self, aggregate: Array) -> Array:
+        """Number of reports (a, y) with <a, x> = y, for every item x.
+
+        [<a,x> = y] = (1/l) sum_u w^{u(<a,x> - y)}, w = e^{2 pi i/l}. The term u = 0 is n/l; for u != 0 substitute a = a'/u: then
+        all of them are one transform over a' of B(a') = sum_{u != 0} sum_y H[a'/u, y] w^{-u y}.
+        """
+        if not self.fourier:
+            return aggregate
+        l, m = self._range, len(self.digits)  # noqa: E741
+        spectrum = np.fft.fft(aggregate.reshape((l**m, l)), axis=1)
+        folded = np.zeros((l,) * m, dtype=complex)
+        for u in range(1, l):
+            scaled = pow(u, -1, l) * np.arange(l) % l
+            column = spectrum[:, u].reshape((l,) * m)
+            for axis in range(m):
+                column = column.take(scaled, axis=axis)
+            folded += column
+        counts = (aggregate.sum() + l**m * fft.ifftn(folded, overwrite_x=True).real) / l
+        return np.rint(counts[tuple(self.digits)])
+
+    def outcome(self, reports: Array) -> Array:
+        """Cell of (a, y), for the tiny instances that have a channel."""
+        if self.fourier:
+            return reports
+        return reports.astype(np.int64) @ self._range ** np.arange(len(self.digits) + 1)[::-1]
+
+    def channel(self) -> Array | None:
+        """The law on (a, y) for tiny instances."""
+        l, m = self._range, len(self.digits)  # noqa: E741
+        if l ** (m + 1) * self.d > ENUMERABLE:
+            return None
+        a = np.array(list(itertools.product(range(l), repeat=m)))
+        hashed = a @ self.digits.astype(int) % l
+        own, _ = self.support
+        law = np.where(np.arange(l) == hashed.T[:, :, None], own, own * math.exp(-self.epsilon)) / l**m
+        return law.reshape(self.d, -1)
+
+    def groups(self) -> tuple[OutcomeGroups, ...]:
+        """By which of h(x0), h(x1), h(x*) agree, and which of them the output is; the floor is the unlikely output's."""
+        own = self.support[0]
+        other = own * math.exp(-self.epsilon)
+        rows = []
+        for probability, cells in self._patterns():
+            for cell in range(max(cells) + 1):
+                rows.append([probability * (own if c == cell else other) for c in cells] + [probability * other])
+            rest = self._range - (max(cells) + 1)
+            rows.append([probability * rest * other] * 4)
+        columns = np.array(rows).T
+        names = ("others hold x0", "others hold x1", "others hold a third value")
+        return tuple(
+            OutcomeGroups(columns[0], columns[1], columns[k], columns[3], names[k]) for k in range(min(self.d, 3))
+        )
+
+    def _patterns(self) -> list[tuple[float, tuple[int, int, int]]]:
+        """Probability of each pattern of agreement of (h(x0), h(x1), h(x*)).
+
+        With at least two digits there are items 0, 1, base whose differences are independent, so that both hash differences are
+        uniform on Z_l^2; with one digit all items agree (a = 0) or none do.
+        """
+        c = 1 / self._range
+        if self.d <= self.base:
+            return [(c, (0, 0, 0)), (1 - c, (0, 1, 2 if self.d > 2 else 1))]
+        return [
+            (c * c, (0, 0, 0)),
+            (c * (1 - c), (0, 0, 1)),
+            (c * (1 - c), (0, 1, 0)),
+            (c * (1 - c), (0, 1, 1)),
+            ((1 - c) * (1 - 2 * c), (0, 1, 2)),
+        ]
+
+    @classmethod
+    def examples(cls) -> Iterator[LocalHash]:
+        """Typical with each decoder, tiny, extreme."""
+        yield cls(epsilon=2.0, d=16, l=7)
+        yield cls(epsilon=2.0, d=16)
+        yield cls(epsilon=1.0, d=4, l=2)
+        yield cls(epsilon=1.0, d=4, l=3)
+        yield cls(epsilon=1.0, d=4, l=4)
+        yield cls(epsilon=1e-9, d=3)
+        yield cls(epsilon=700.0, d=5)
+
+
+def best_range(epsilon: float) -> int:
+    """The integer l >= 2 that minimises (E + l - 1)^2/(l - 1); it is next to E + 1, E = e^eps."""
+    if epsilon > math.log(L_MAX):
+        return L_MAX
+    e = math.exp(epsilon)
+    candidates = {max(2, min(L_MAX, math.floor(e + 1) + k)) for k in (0, 1)}
+    return min(candidates, key=lambda l: (e + l - 1) ** 2 / (l - 1))

@@ -1,0 +1,9 @@
+"""Protocols, one file each; imported as `shufflesim.protocols` and under no other name."""
+
+if __name__ != "shufflesim.protocols":
+    raise ImportError(f"import this package as shufflesim.protocols, not as {__name__}")
+
+from .balls_into_bins import BallsIntoBins
+from .single_message import SingleMessage
+
+__all__ = ["BallsIntoBins", "SingleMessage"]

@@ -1,0 +1,104 @@
+"""Any local randomizer as a protocol: one report is one message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from shufflesim.bounds import Claim
+from shufflesim.domains import Array, Domain
+from shufflesim.protocol import Protocol
+from shufflesim.randomizer import Randomizer
+from shufflesim.shuffler import Encoded
+
+
+@dataclass(frozen=True)
+class SingleMessage(Protocol):
+    """Every user sends one report of a local randomizer.
+
+    Parameters
+    ----------
+    randomizer : Randomizer
+        What each user applies.
+
+    Raises
+    ------
+    ValueError
+        If `randomizer` is not a Randomizer.
+
+    Examples
+    --------
+    >>> from shufflesim.mechanisms import GRR
+    >>> SingleMessage(GRR(epsilon=1.0, d=4)).messages_per_user
+    1.0
+    """
+
+    randomizer: Randomizer
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.randomizer, Randomizer):
+            raise ValueError(f"randomizer must be a Randomizer, got {self.randomizer!r}")
+
+    @property
+    def domain(self) -> Domain:
+        """The randomizer's."""
+        return self.randomizer.domain
+
+    @property
+    def local_epsilon(self) -> float:
+        """The randomizer's budget."""
+        return self.randomizer.local_epsilon
+
+    @property
+    def name(self) -> str:
+        """The randomizer's repr."""
+        return repr(self.randomizer)
+
+    @property
+    def width(self) -> int:
+        """The randomizer's."""
+        return self.randomizer.width
+
+    @property
+    def messages_per_user(self) -> float:
+        """One."""
+        return 1.0
+
+    @property
+    def bits_per_message(self) -> float:
+        """Bits of one report."""
+        return self.randomizer.bits
+
+    def encode(self, values: Array, rng: np.random.Generator) -> Encoded:
+        """One report a user."""
+        return Encoded(self.randomizer.randomize(values, rng))
+
+    def aggregate(self, messages: Array) -> Array:
+        """The randomizer's."""
+        return self.randomizer.aggregate(messages)
+
+    def estimate(self, aggregate: Array, n: int) -> Array:
+        """The randomizer's."""
+        return self.randomizer.estimate(aggregate, n)
+
+    def variance(self, truth: Array, n: int) -> Array:
+        """The randomizer's."""
+        return self.randomizer.variance(truth, n)
+
+    def claims(self, n: int) -> list[Claim]:
+        """The randomizer's."""
+        return self.randomizer.claims(n)
+
+    def sample_aggregate(self, totals: Array, rng: np.random.Generator) -> Array | None:
+        """The randomizer's."""
+        return self.randomizer.sample_aggregate(totals, rng)
+
+    @classmethod
+    def examples(cls) -> Iterator[SingleMessage]:
+        """A few randomizers; all of them are examples of their own classes."""
+        from shufflesim.mechanisms import GRR, Laplace
+
+        yield cls(GRR(epsilon=1.0, d=4))
+        yield cls(Laplace(epsilon=2.0))
