@@ -125,6 +125,10 @@ class BallsIntoBins(Protocol):
         """Counts: messages per label minus the share of the dummies."""
         return aggregate - (aggregate.sum() - n) / self.d
 
+    def messages_in(self, aggregate: Array, n: int) -> float:
+        """All labels that came."""
+        return float(aggregate.sum())
+
     def variance(self, truth: Array, n: int) -> Array:
         """The same for every label: E[D] (1/d)(1 - 1/d)."""
         return np.full(self.d, n * self.dummies * (1 / self.d) * (1 - 1 / self.d))

@@ -78,3 +78,7 @@ class Protocol(ABC):
     def sample_aggregate(self, totals: Array, rng: np.random.Generator) -> Array | None:
         """Draw the aggregate of all messages from the counts per input alone, exactly; None if there is no way."""
         return None
+
+    def messages_in(self, aggregate: Array, n: int) -> float:
+        """Number of messages behind an aggregate of n users; the expected number unless the aggregate shows it."""
+        return n * self.messages_per_user

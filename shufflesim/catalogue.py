@@ -1,0 +1,62 @@
+"""What is installed: mechanisms and protocols, found through entry points so that other packages can add theirs."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+from typing import Any
+
+from ._checks import nearest
+from .protocol import Protocol
+from .randomizer import Randomizer
+
+Entry = type[Randomizer] | type[Protocol]
+
+
+def mechanisms() -> dict[str, type[Randomizer]]:
+    """Randomizers by their command-line name."""
+    return {entry.name: entry.load() for entry in sorted(entry_points(group="shufflesim.mechanisms"), key=lambda e: e.name)}
+
+
+def protocols() -> dict[str, type[Protocol]]:
+    """Protocols by their command-line name."""
+    return {entry.name: entry.load() for entry in sorted(entry_points(group="shufflesim.protocols"), key=lambda e: e.name)}
+
+
+def find(name: str) -> Entry:
+    """The class behind a name.
+
+    Raises
+    ------
+    ValueError
+        For an unknown name; the message suggests the nearest.
+    """
+    known: dict[str, Entry] = {**mechanisms(), **protocols()}
+    if name.lower() not in known:
+        raise ValueError(f"mechanism must be a known name, got {name!r}; {nearest(name, known)}")
+    return known[name.lower()]
+
+
+def parameters(entry: Entry) -> dict[str, inspect.Parameter]:
+    """The constructor's parameters by name."""
+    return dict(inspect.signature(entry).parameters)
+
+
+def build(name: str, arguments: Mapping[str, Any]) -> Randomizer | Protocol:
+    """Construct by name.
+
+    Raises
+    ------
+    ValueError
+        For an unknown name or parameter, a missing one, or a value out of its range.
+    """
+    entry = find(name)
+    known = parameters(entry)
+    for argument in arguments:
+        if argument not in known:
+            raise ValueError(f"parameter {argument!r} is unknown to {name}; {nearest(argument, known)}")
+    missing = [k for k, p in known.items() if p.default is inspect.Parameter.empty and k not in arguments]
+    if missing:
+        raise ValueError(f"{name} needs the parameter {missing[0]!r}, got {', '.join(arguments) or 'none'}")
+    return entry(**arguments)

@@ -1,0 +1,175 @@
+"""Sampler, declaration and grouped law of a randomizer against its enumerated law."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from scipy import special
+
+from ..bounds import MessageCount, OutcomeGroups, Table
+from ..bounds.evaluate import Divergence
+from ..bounds.groups import enumerate_groups
+from ..domains import Array
+from ..randomizer import Randomizer
+from .report import Check
+
+# Probability of a false alarm of one sampler check on a correct sampler, whatever the number of cells.
+FALSE_ALARM = 1e-9
+SAMPLES = 60_000
+# Inputs whose reports are compared with the law.
+INPUTS = 6
+# Relative rounding allowed between a declaration and the enumerated truth.
+DECLARATION_RTOL = 1e-12
+# Largest channel on which all shuffles of two users, or all groups, are enumerated.
+ENUMERATED_INPUTS = 6
+ENUMERATED_OUTCOMES = 70
+
+
+def law_checks(randomizer: Randomizer, rng: np.random.Generator) -> Iterator[Check]:
+    """Checks that need the law; each says so where there is none."""
+    for name, check in (
+        ("sampler follows the law", _sampler),
+        ("declared p, beta, q hold", _declaration),
+        ("sound bounds hold for two users", _two_users),
+        ("grouped law agrees with enumeration", _groups),
+    ):
+        try:
+            passed, detail = check(randomizer, rng)
+        except Exception as error:  # whatever a user's class raises is a finding, not a crash
+            passed, detail = False, f"{type(error).__name__}: {error}"
+        yield Check(name, passed, detail)
+
+
+def _sampler(randomizer: Randomizer, rng: np.random.Generator) -> tuple[bool, str]:
+    law = randomizer.channel()
+    if law is not None:
+        return _against_channel(randomizer, law, rng)
+    values = randomizer.domain.validate(randomizer.domain.example(INPUTS, rng))
+    distances = []
+    for value in values:
+        reports = randomizer.randomize(np.full(SAMPLES, value), rng)
+        expected = randomizer.cdf(value, np.sort(reports)) if reports.ndim == 1 else None
+        if expected is None:
+            return True, "no law to compare with; see the estimator"
+        steps = np.arange(SAMPLES + 1) / SAMPLES
+        distances.append(max(float((steps[1:] - expected).max()), float((expected - steps[:-1]).max())))
+    # Dvoretzky-Kiefer-Wolfowitz: Pr[distance > t] <= 2 exp(-2 n t^2), exact for every n.
+    limit = math.sqrt(math.log(2 * len(distances) / FALSE_ALARM) / (2 * SAMPLES))
+    return max(distances) <= limit, f"largest distance of distribution functions {max(distances):.4f}, limit {limit:.4f}"
+
+
+def _against_channel(randomizer: Randomizer, law: Array, rng: np.random.Generator) -> tuple[bool, str]:
+    """Exact binomial tests of every cell, Bonferroni over cells."""
+    if np.any(np.abs(law.sum(axis=1) - 1) > 1e-9):
+        return False, f"rows of the law sum to {law.sum(axis=1)}"
+    worst, where = 1.0, ""
+    inputs = range(min(law.shape[0], INPUTS))
+    for x in inputs:
+        values = randomizer.domain.validate(np.full(SAMPLES, x))
+        counts = np.bincount(randomizer.outcome(randomizer.randomize(values, rng)), minlength=law.shape[1])
+        if counts.size > law.shape[1]:
+            return False, f"input {x} gave an outcome beyond the {law.shape[1]} of the law"
+        p = np.clip(law[x], 0.0, 1.0)
+        above = np.where(counts > 0, special.bdtrc(counts - 1, SAMPLES, p), 1.0)
+        below = special.bdtr(counts, SAMPLES, p)
+        tail = np.minimum(above, below)
+        if tail.min() < worst:
+            y = int(tail.argmin())
+            worst, where = float(tail[y]), f"Pr[{y} | {x}] = {p[y]:.6g}, observed {counts[y] / SAMPLES:.6g}"
+    limit = FALSE_ALARM / (2 * law.shape[1] * len(inputs))
+    return worst >= limit, f"{where} (tail {worst:.2g}, limit {limit:.2g})"
+
+
+def true_parameters(law: Array) -> tuple[float, float, float]:
+    """(p, beta, q) of a channel by enumeration: largest ratio, largest total variation, largest ratio to any input."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = law[:, None, :] / law[None, :, :]
+    p = float(np.nanmax(ratios))
+    beta = max(0.5 * float(np.abs(a - b).sum()) for a, b in itertools.combinations(law, 2))
+    return p, beta, p
+
+
+def _declaration(randomizer: Randomizer, rng: np.random.Generator) -> tuple[bool, str]:
+    declared, law = randomizer.amplification, randomizer.channel()
+    if law is None:
+        return True, f"{declared!r}, no enumerable law to compare with"
+    p, beta, q = true_parameters(law)
+    problems = [
+        f"{name} = {said:.12g} declared, {found:.12g} found"
+        for name, said, found in (
+            ("p", declared.p, p),
+            ("beta", declared.beta, beta),
+            ("q", declared.q, q),
+            ("q1", declared.second_q, q),
+            ("e^epsilon", math.exp(randomizer.epsilon), p),
+        )
+        if found > said * (1 + DECLARATION_RTOL)
+    ]
+    return not problems, "; ".join(problems) or f"found p={p:.6g}, beta={beta:.6g}, q={q:.6g}; declared {declared!r}"
+
+
+def _two_users(randomizer: Randomizer, rng: np.random.Generator) -> tuple[bool, str]:
+    """Exact divergence of two shuffled users over all inputs, at every likelihood ratio, against each sound upper bound."""
+    law = randomizer.channel()
+    if law is None or law.shape[0] > ENUMERATED_INPUTS or law.shape[1] > ENUMERATED_OUTCOMES:
+        return True, "law too large or continuous: not enumerated"
+    claims = [c for c in randomizer.claims(2) if c.side == "upper" and c.sound]
+    outputs = np.tril_indices(law.shape[1])
+    curve: dict[float, float] = {}
+    for i, j in itertools.permutations(range(law.shape[0]), 2):
+        for k in range(law.shape[0]):
+            first, second = (_unordered(law[x], law[k], outputs) for x in (i, j))
+            for eps in (0.0, 0.25 * randomizer.epsilon, 0.5 * randomizer.epsilon, 0.9 * randomizer.epsilon):
+                exact = float(np.maximum(0.0, first - math.exp(eps) * second).sum())
+                curve[eps] = max(curve.get(eps, 0.0), exact)
+    problems = []
+    for claim in claims:
+        for eps, exact in curve.items():
+            ends = [Divergence(t, claim.count).log_enclosure(eps)[1] for t in claim.tables]
+            upper = math.exp(max(ends))
+            if exact > upper * (1 + DECLARATION_RTOL) + 1e-15:
+                problems.append(f"{claim.bound} at eps={eps:.4g}: {upper:.6g} < {exact:.6g}")
+    return not problems, "; ".join(problems[:3]) or f"{', '.join(c.bound for c in claims)} at {len(curve)} values of eps"
+
+
+def _unordered(own: Array, other: Array, outputs: tuple[Array, Array]) -> Array:
+    """Law of the multiset of two reports."""
+    joint = np.outer(own, other)
+    both = joint + joint.T
+    return np.where(outputs[0] == outputs[1], 0.5, 1.0) * both[outputs]
+
+
+def _groups(randomizer: Randomizer, rng: np.random.Generator) -> tuple[bool, str]:
+    """The closed form may be on the safe side of the enumeration, never on the other."""
+    law, groups = randomizer.channel(), randomizer.groups()
+    if law is None or law.shape[0] > ENUMERATED_INPUTS or not groups:
+        return True, "no closed form and enumeration side by side"
+    problems, gaps = [], []
+    enumerated = enumerate_groups(law)
+    for n, eps in ((1, 0.0), (2, 0.3 * randomizer.epsilon), (7, 0.1 * randomizer.epsilon)):
+        for side, pick in (("blanket", OutcomeGroups.blanket_table), ("lower", OutcomeGroups.homogeneous_table)):
+            ours = _worst([pick(g) for g in groups], n, eps)
+            full = _worst([pick(g) for g in enumerated], n, eps)
+            if ours is None or full is None:
+                continue
+            gap = ours - full if full > -math.inf else 0.0
+            gaps.append(gap)
+            wrong = gap < -DECLARATION_RTOL * 1e3 if side == "blanket" else gap > DECLARATION_RTOL * 1e3
+            if wrong:
+                problems.append(f"{side} at n={n}, eps={eps:.3g} is off by a factor {math.exp(gap):.9g}")
+    largest = max((abs(g) for g in gaps), default=0.0)
+    return not problems, "; ".join(problems) or f"largest safe relative difference {math.expm1(largest):.2g}"
+
+
+def _worst(tables: list[Table | None], n: int, eps: float) -> float | None:
+    values = []
+    for table in tables:
+        if table is None:
+            return None
+        for direction in (table, table.swapped()):
+            low, high, _ = Divergence(direction, MessageCount(n)).log_enclosure(eps)
+            values.append(0.5 * (low + high) if low > -math.inf else high)
+    return max(values)

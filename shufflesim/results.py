@@ -1,0 +1,278 @@
+"""The result of a simulation: pandas objects, files and a picture."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import special
+
+from ._version import __version__
+from .bounds import bound_table
+from .domains import Array
+from .protocol import Protocol
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+# Values drawn in a picture; beyond it the most frequent ones are shown.
+PLOTTED = 30
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Simulation:
+    """What a run of a protocol on data gave.
+
+    Attributes
+    ----------
+    protocol : Protocol
+        What was run.
+    n, delta, confidence, method : int, float, float, str
+        As asked for.
+    labels, truth, estimate : ndarray, shape (k,)
+        Values, true targets and their unbiased estimates; counts of users, or a mean.
+    messages : float
+        Messages that the analyzer received.
+    entropy, spawn_key : int, tuple
+        The seed.
+    seconds : float
+        Wall time of the run.
+    """
+
+    protocol: Protocol
+    n: int
+    delta: float
+    confidence: float
+    labels: Array
+    truth: Array
+    estimate: Array
+    messages: float
+    entropy: Any
+    spawn_key: tuple[int, ...]
+    method: str
+    seconds: float
+
+    @cached_property
+    def estimates(self) -> pd.DataFrame:
+        """One row a value: value, truth, estimate, stderr, ci_low, ci_high.
+
+        The standard error is the exact one at the estimate, brought into the possible range for this purpose only; the
+        estimate itself is unbiased and never clipped, so that it can be negative.
+        """
+        import pandas as pd
+
+        feasible = self.estimate
+        if self.protocol.domain.target == "count":
+            feasible = np.clip(feasible, 0, self.n)
+        stderr = np.sqrt(self.protocol.variance(feasible, self.n))
+        z = float(special.ndtri(0.5 + self.confidence / 2))
+        return pd.DataFrame(
+            {
+                "value": self.labels,
+                "truth": self.truth,
+                "estimate": self.estimate,
+                "stderr": stderr,
+                "ci_low": self.estimate - z * stderr,
+                "ci_high": self.estimate + z * stderr,
+            }
+        )
+
+    @cached_property
+    def privacy(self) -> pd.DataFrame:
+        """One row a bound; see `bound_table`."""
+        return bound_table(self.protocol, self.n, self.delta)
+
+    @property
+    def rmse(self) -> float:
+        """Root of the mean squared error over the values."""
+        return float(np.sqrt(np.mean((self.estimate - self.truth) ** 2)))
+
+    @property
+    def expected_rmse(self) -> float:
+        """Root of the mean exact variance at the truth."""
+        return float(np.sqrt(np.mean(self.protocol.variance(self.truth, self.n))))
+
+    @cached_property
+    def cost(self) -> pd.DataFrame:
+        """Messages and bits per user, expected and observed."""
+        import pandas as pd
+
+        expected, bits = self.protocol.messages_per_user, self.protocol.bits_per_message
+        observed = self.messages / self.n
+        return pd.DataFrame(
+            {"expected": [expected, expected * bits], "observed": [observed, observed * bits]},
+            index=pd.Index(["messages_per_user", "bits_per_user"], name="cost"),
+        )
+
+    @cached_property
+    def summary(self) -> pd.DataFrame:
+        """One row: protocol, privacy on both sides, cost and error."""
+        import pandas as pd
+
+        upper = self.privacy.iloc[0]
+        lower = self.privacy.loc[self.privacy["side"] == "lower", "epsilon"]
+        return pd.DataFrame(
+            {
+                "protocol": [self.protocol.name],
+                "n": [self.n],
+                "local_epsilon": [self.protocol.local_epsilon],
+                "epsilon_upper": [upper["epsilon"]],
+                "upper_bound": [upper["note"].rpartition(": ")[2]],
+                "epsilon_lower": [lower.max() if len(lower) else math.nan],
+                "delta": [self.delta],
+                "messages_per_user": [self.cost.loc["messages_per_user", "observed"]],
+                "bits_per_user": [self.cost.loc["bits_per_user", "observed"]],
+                "rmse": [self.rmse],
+                "expected_rmse": [self.expected_rmse],
+            }
+        )
+
+    def record(self) -> dict[str, Any]:
+        """Everything but the estimates, ready for json: parameters, seed, versions, privacy, cost, errors."""
+        return {
+            "protocol": self.protocol.name,
+            "parameters": _parameters(self.protocol),
+            "n": self.n,
+            "delta": self.delta,
+            "confidence": self.confidence,
+            "method": self.method,
+            "seed": {"entropy": self.entropy, "spawn_key": list(self.spawn_key)},
+            "target": self.protocol.domain.target,
+            "summary": _plain(self.summary.iloc[0].to_dict()),
+            "privacy": [_plain(row) for row in self.privacy.to_dict("records")],
+            "cost": {k: _plain(v) for k, v in self.cost.to_dict("index").items()},
+            "seconds": self.seconds,
+            "versions": {
+                "shufflesim": __version__,
+                "python": platform.python_version(),
+                **{name: version(name) for name in ("numpy", "scipy", "pandas")},
+            },
+        }
+
+    def save(self, folder: str | os.PathLike[str], name: str = "estimates") -> list[Path]:
+        """Write `name`.csv, `name`.parquet, `name`.json and `name`.png; each appears whole or not at all.
+
+        Parameters
+        ----------
+        folder : path
+            Created if it does not exist; files of the same name are replaced.
+        name : str
+            Common stem of the files.
+
+        Returns
+        -------
+        list of pathlib.Path
+            What was written.
+
+        Raises
+        ------
+        ValueError
+            If the folder cannot be made or written to.
+        """
+        target = Path(folder)
+        text = json.dumps(self.record(), indent=2, allow_nan=False)
+        writers: dict[str, Callable[[Path], Any]] = {
+            "csv": lambda path: self.estimates.to_csv(path, index=False),
+            "parquet": lambda path: self.estimates.to_parquet(path, index=False),
+            "json": lambda path: path.write_text(text + "\n", encoding="utf-8"),
+            "png": self._write_picture,
+        }
+        written = []
+        try:
+            target.mkdir(parents=True, exist_ok=True)
+            for suffix, write in writers.items():
+                path, partial = target / f"{name}.{suffix}", target / f".{name}.partial.{suffix}"
+                write(partial)
+                partial.replace(path)
+                written.append(path)
+        except OSError as error:
+            raise ValueError(f"folder must be writable, got {str(target)!r}: {error.strerror or error}") from None
+        return written
+
+    def _write_picture(self, path: Path) -> None:
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(9, 4.5), layout="constrained")
+        self.plot(figure.add_subplot())
+        figure.savefig(path, dpi=150)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw estimates with their confidence intervals against the truth.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+        """
+        if ax is None:
+            from matplotlib.figure import Figure
+
+            ax = Figure(figsize=(9, 4.5), layout="constrained").add_subplot()
+        rows = self.estimates
+        shown = rows
+        if self.protocol.domain.target == "count":
+            shown = rows.sort_values("truth", ascending=False, kind="stable").head(PLOTTED)
+        place = np.arange(len(shown))
+        ax.bar(place, shown["truth"], color="#c9d6e3", label="truth", width=0.8 if len(shown) > 1 else 0.3)
+        half = shown["ci_high"] - shown["estimate"]
+        ax.errorbar(
+            place,
+            shown["estimate"],
+            yerr=half,
+            fmt="o",
+            color="#b3450b",
+            markersize=4,
+            capsize=3,
+            label=f"estimate, {self.confidence:.0%} interval",
+        )
+        ax.set_xticks(place, [str(v) for v in shown["value"]], rotation=90 if len(shown) > 8 else 0)
+        if len(shown) == 1:
+            ax.set_xlim(-1, 1)
+            low, high = float(shown["ci_low"].min()), float(shown["ci_high"].max())
+            middle = float(shown["truth"].iloc[0])
+            span = 4 * max(abs(low - middle), abs(high - middle), 1e-12)
+            ax.set_ylim(middle - span, middle + span)
+        ax.axhline(0, color="black", linewidth=0.6)
+        ax.set_ylabel("users" if self.protocol.domain.target == "count" else "mean")
+        left_out = len(rows) - len(shown)
+        more = f"; {len(shown)} most frequent of {len(rows)} values" if left_out else ""
+        ax.set_title(f"{self.protocol.name}, {self.n:,} users{more}")
+        ax.legend()
+        return ax
+
+    def __repr__(self) -> str:
+        return f"Simulation({self.protocol.name}, n={self.n}, rmse={self.rmse:.6g})"
+
+    def _repr_html_(self) -> str:
+        return str(self.summary.to_html(index=False))
+
+
+def _plain(row: dict[Any, Any]) -> dict[str, Any]:
+    """NumPy scalars to Python's; infinities and NaN to strings, which json has no numbers for."""
+    plain: dict[str, Any] = {}
+    for key, value in row.items():
+        item = value.item() if isinstance(value, np.generic) else value
+        plain[str(key)] = str(item) if isinstance(item, float) and not math.isfinite(item) else item
+    return plain
+
+
+def _parameters(thing: Any) -> Any:
+    """Fields of nested dataclasses."""
+    if is_dataclass(thing):
+        inner = {f.name: _parameters(getattr(thing, f.name)) for f in fields(thing)}
+        return {"class": type(thing).__name__, **inner}
+    return thing.item() if isinstance(thing, np.generic) else thing

@@ -1,0 +1,184 @@
+"""Run a protocol end to end on data: encode, shuffle, analyze - in blocks, reproducibly."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+
+from ._checks import check_delta, check_integer, check_number
+from .domains import Array
+from .protocol import Protocol
+from .protocols import SingleMessage
+from .randomizer import Randomizer
+from .results import Simulation
+from .shuffler import Shuffler
+
+# Users whose randomness comes from one child seed. Part of what a seed means: changing it changes every result.
+BLOCK = 65_536
+# Random numbers drawn at once; wide reports get smaller blocks, by a rule that depends on the protocol alone.
+BLOCK_DRAWS = 2**22
+
+
+def simulate(
+    protocol: Protocol | Randomizer,
+    data: Any,
+    *,
+    delta: float,
+    seed: int | np.random.SeedSequence | None = None,
+    method: Literal["users", "counts"] = "users",
+    chunk_size: int | None = None,
+    confidence: float = 0.95,
+    progress: Callable[[int], None] | None = None,
+) -> Simulation:
+    """Encode every user's value, shuffle all messages, and analyze what comes out.
+
+    Parameters
+    ----------
+    protocol : Protocol or Randomizer
+        A randomizer counts as the protocol in which everybody sends one report.
+    data : array_like, shape (n,)
+        One value per user, in the protocol's domain. A pandas categorical keeps its labels in the result.
+    delta : float
+        Probability, in (0, 1), for the privacy table.
+    seed : int or numpy.random.SeedSequence, optional
+        Fixes the result. Without it, fresh entropy is drawn and recorded in the result.
+    method : {"users", "counts"}
+        "users" runs every user's randomizer and shuffles the messages; "counts" draws the aggregate of all messages directly
+        from the histogram of the data, with the same distribution, where the protocol has such a sampler.
+    chunk_size : int, optional
+        Users between two progress calls; rounded up to whole blocks. The result does not depend on it.
+    confidence : float
+        Level of the confidence intervals, in (0, 1).
+    progress : callable, optional
+        Called with the number of users done so far.
+
+    Returns
+    -------
+    Simulation
+        Estimates, privacy, cost and summary as pandas objects.
+
+    Raises
+    ------
+    ValueError
+        If a value is outside the protocol's domain, or an argument is out of range; the message names it.
+
+    Notes
+    -----
+    Users are processed in blocks (65,536 users; fewer where reports are wide). Block k draws from child k of the seed, as
+    `SeedSequence.spawn` numbers them, so that the result depends on the seed and the data alone. Memory: the data, one
+    block's messages, and the additive aggregate.
+
+    Examples
+    --------
+    >>> from shufflesim.mechanisms import GRR
+    >>> result = simulate(GRR(epsilon=2.0, d=3), [0, 1, 2, 2] * 1000, delta=1e-6, seed=1)
+    >>> result.estimates["truth"].tolist()
+    [1000.0, 1000.0, 2000.0]
+    """
+    if isinstance(protocol, Randomizer):
+        protocol = SingleMessage(protocol)
+    if not isinstance(protocol, Protocol):
+        raise ValueError(f"protocol must be a Protocol or a Randomizer, got {protocol!r}")
+    delta = check_delta(delta)
+    rule = "strictly between 0 and 1"
+    confidence = check_number("confidence", confidence, rule, low=math.nextafter(0, 1), high=math.nextafter(1, 0))
+    if method not in ("users", "counts"):
+        raise ValueError(f"method must be 'users' or 'counts', got {method!r}")
+    root = _root(seed)
+    block = max(1, min(BLOCK, BLOCK_DRAWS // protocol.width))
+    chunk = BLOCK if chunk_size is None else check_integer("chunk_size", chunk_size, low=1)
+
+    started = time.perf_counter()
+    values = _as_vector(data)
+    n = len(values)
+    total: Any = 0
+    aggregate: Any = 0
+    messages, reported = 0, 0
+    for index, start in enumerate(range(0, n, block)):
+        stop = min(start + block, n)
+        part = _validated(protocol, values, start, stop)
+        total = total + protocol.domain.total(part)
+        if method == "users":
+            sums, sent = _run_block(protocol, part, np.random.default_rng(child(root, index)))
+            aggregate = aggregate + sums
+            messages += sent
+        if progress is not None and (stop == n or stop - reported >= chunk):
+            reported = stop
+            progress(stop)
+    if method == "counts":
+        aggregate, messages = _draw_counts(protocol, total, n, root)
+    truth = protocol.domain.truth(total, n)
+    return Simulation(
+        protocol=protocol,
+        n=n,
+        delta=delta,
+        confidence=confidence,
+        labels=_labels(protocol, data),
+        truth=truth,
+        estimate=protocol.estimate(aggregate, n),
+        messages=messages,
+        entropy=root.entropy,
+        spawn_key=root.spawn_key,
+        method=method,
+        seconds=time.perf_counter() - started,
+    )
+
+
+def child(root: np.random.SeedSequence, index: int) -> np.random.SeedSequence:
+    """Child `index` of a seed, the one that `root.spawn` would return in that place, without spawning the others."""
+    return np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, index), pool_size=root.pool_size)
+
+
+def _root(seed: int | np.random.SeedSequence | None) -> np.random.SeedSequence:
+    if isinstance(seed, np.random.SeedSequence):
+        return seed
+    return np.random.SeedSequence() if seed is None else np.random.SeedSequence(check_integer("seed", seed, low=0))
+
+
+def _as_vector(data: Any) -> Any:
+    """The data as something that slices by position; categoricals stay what they are."""
+    if getattr(getattr(data, "dtype", None), "name", None) == "category":
+        values = data.array if hasattr(data, "array") else data
+    else:
+        values = np.asarray(data)
+        if values.ndim != 1:
+            raise ValueError(f"data must be one-dimensional, got shape {values.shape}")
+        if np.ma.isMaskedArray(data):
+            values = data
+    if len(values) == 0:
+        raise ValueError("data must hold at least one user, got none")
+    return values
+
+
+def _validated(protocol: Protocol, values: Any, start: int, stop: int) -> Array:
+    try:
+        return protocol.domain.validate(values[start:stop])
+    except ValueError as error:
+        if start == 0:
+            raise
+        raise ValueError(f"{error} of the part that starts at position {start}") from None
+
+
+def _run_block(protocol: Protocol, part: Array, rng: np.random.Generator) -> tuple[Array, int]:
+    """Aggregate and number of messages of one block of users."""
+    encoded = protocol.encode(part, rng)
+    shuffled = Shuffler().shuffle(encoded, rng)
+    return protocol.aggregate(shuffled), shuffled.shape[0]
+
+
+def _draw_counts(protocol: Protocol, total: Array, n: int, root: np.random.SeedSequence) -> tuple[Array, float]:
+    drawn = protocol.sample_aggregate(total, np.random.default_rng(child(root, 0)))
+    if drawn is None:
+        raise ValueError(f"method='counts' needs a protocol with an exact sampler of its aggregate, got {protocol.name}")
+    return drawn, protocol.messages_in(drawn, n)
+
+
+def _labels(protocol: Protocol, data: Any) -> Array:
+    dtype = getattr(data, "dtype", None)
+    if getattr(dtype, "name", None) == "category":
+        return np.asarray(dtype.categories)
+    return protocol.domain.labels
