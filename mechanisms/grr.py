@@ -86,12 +86,12 @@ class GRR(CategoricalRandomizer):
         kept = rng.binomial(totals, self.truthful)
         return kept + rng.multinomial(int(totals.sum() - kept.sum()), np.full(self.d, 1 / self.d))
 
-    def channel(self) -> Array | None:
+    def log_channel(self) -> Array | None:
         """The d x d law for d up to `ENUMERABLE`."""
         if self.d > ENUMERABLE:
             return None
-        a, b = self.support
-        return np.where(np.eye(self.d, dtype=bool), a, b)
+        log_a = -math.log1p((self.d - 1) * math.exp(-self.epsilon))
+        return np.where(np.eye(self.d, dtype=bool), log_a, log_a - self.epsilon)
 
     def groups(self) -> tuple[OutcomeGroups, ...]:
         """Outcomes x0, x1, x*, and the rest; by symmetry one pair, and x* equal to x0, to x1 or to neither."""

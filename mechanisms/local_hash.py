@@ -176,16 +176,15 @@ class LocalHash(CategoricalRandomizer):
             return reports
         return reports.astype(np.int64) @ self._range ** np.arange(len(self.digits) + 1)[::-1]
 
-    def channel(self) -> Array | None:
+    def log_channel(self) -> Array | None:
         """The law on (a, y) for tiny instances."""
         l, m = self._range, len(self.digits)  # noqa: E741
         if l ** (m + 1) * self.d > ENUMERABLE:
             return None
         a = np.array(list(itertools.product(range(l), repeat=m)))
         hashed = a @ self.digits.astype(int) % l
-        own, _ = self.support
-        law = np.where(np.arange(l) == hashed.T[:, :, None], own, own * math.exp(-self.epsilon)) / l**m
-        return law.reshape(self.d, -1)
+        own = -math.log1p((l - 1) * math.exp(-self.epsilon)) - m * math.log(l)
+        return np.where(np.arange(l) == hashed.T[:, :, None], own, own - self.epsilon).reshape(self.d, -1)
 
     def groups(self) -> tuple[OutcomeGroups, ...]:
         """By which of h(x0), h(x1), h(x*) agree, and which of them the output is; the floor is the unlikely output's."""

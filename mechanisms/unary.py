@@ -27,6 +27,11 @@ class _Unary(CategoricalRandomizer):
 
     @property
     @abstractmethod
+    def log_on(self) -> tuple[float, float]:
+        """(log a, log b)."""
+
+    @property
+    @abstractmethod
     def log_off(self) -> tuple[float, float]:
         """(log(1-a), log(1-b)), accurate where 1 - a or b is tiny."""
 
@@ -68,17 +73,15 @@ class _Unary(CategoricalRandomizer):
         bits = np.unpackbits(reports, axis=1, count=self.d).astype(np.int64)
         return bits @ (1 << np.arange(self.d)[::-1])
 
-    def channel(self) -> Array | None:
+    def log_channel(self) -> Array | None:
         """The d x 2^d law for d up to `ENUMERABLE`."""
         if self.d > ENUMERABLE:
             return None
         y = (np.arange(2**self.d)[:, None] >> np.arange(self.d)[::-1]) & 1
-        a, b = self.support
-        off_a, off_b = (math.exp(v) for v in self.log_off)
-        others = np.where(y, b, off_b)
-        return np.array(
-            [np.where(y[:, x], a, off_a) * np.delete(others, x, axis=1).prod(axis=1) for x in range(self.d)]
-        )
+        (on_a, on_b), (off_a, off_b) = self.log_on, self.log_off
+        others = np.where(y, on_b, off_b)
+        own = np.where(y, on_a, off_a)
+        return np.array([own[:, x] + np.delete(others, x, axis=1).sum(axis=1) for x in range(self.d)])
 
     def groups(self) -> tuple[OutcomeGroups, ...]:
         """Outcomes by the bits of x0, x1, x*, and whether any other bit is 0 (only then the smallest probability is low)."""
@@ -134,10 +137,15 @@ class RAPPOR(_Unary):
         return 1 / (1 + s), s / (1 + s)
 
     @property
+    def log_on(self) -> tuple[float, float]:
+        """(log S/(S+1), log 1/(S+1))."""
+        keep = -math.log1p(math.exp(-self.epsilon / 2))
+        return keep, keep - self.epsilon / 2
+
+    @property
     def log_off(self) -> tuple[float, float]:
         """Flipping is symmetric: 1 - a = b."""
-        s = math.exp(-self.epsilon / 2)
-        return -self.epsilon / 2 - math.log1p(s), -math.log1p(s)
+        return self.log_on[::-1]
 
     @classmethod
     def examples(cls) -> Iterator[RAPPOR]:
@@ -179,6 +187,11 @@ class OUE(_Unary):
         """(1/2, 1/(E+1)), E = e^eps."""
         s = math.exp(-self.epsilon)
         return 0.5, s / (1 + s)
+
+    @property
+    def log_on(self) -> tuple[float, float]:
+        """(log 1/2, log 1/(E+1))."""
+        return math.log(0.5), -self.epsilon - math.log1p(math.exp(-self.epsilon))
 
     @property
     def log_off(self) -> tuple[float, float]:

@@ -17,13 +17,15 @@ from .domains import Array, Categories, Domain
 
 # Departure of a channel's row sums from 1 that is rounding, not a mistake.
 LAW_TOLERANCE = 1e-12
+# Below this, exp gives a denormal number or 0.
+LOG_TINY = -745.0
 
 
 class Randomizer(ABC):
     """A local randomizer: each user perturbs a value into one report.
 
     Subclasses are frozen dataclasses with a field `epsilon`. A subclass writes `domain`, `amplification`, `randomize`,
-    `aggregate`, `estimate`, `variance`, `bits` and `examples`; and what it knows of its law: `channel` (tiny instances), `cdf`
+    `aggregate`, `estimate`, `variance`, `bits` and `examples`; and what it knows of its law: `log_channel` (tiny instances), `cdf`
     (continuous reports) and `groups` (likelihood ratios in closed form). If the law is a small matrix, subclass
     `ChannelRandomizer` instead: then `channel` alone is enough.
 
@@ -74,9 +76,14 @@ class Randomizer(ABC):
     def examples(cls) -> Iterator[Self]:
         """Typical, tiny and extreme instances, shared by tests, docs and benchmarks."""
 
+    def log_channel(self) -> Array | None:
+        """Log of the law as a matrix, shape (inputs, outcomes); None if it is continuous or too large."""
+        return None
+
     def channel(self) -> Array | None:
         """The law as a matrix, shape (inputs, outcomes), rows sum to 1; None if it is continuous or too large."""
-        return None
+        logs = self.log_channel()
+        return None if logs is None else np.exp(np.maximum(logs, LOG_TINY))
 
     def outcome(self, reports: Array) -> Array:
         """Column of `channel` of each report, shape (n,)."""
@@ -166,6 +173,11 @@ class ChannelRandomizer(Randomizer):
     @abstractmethod
     def channel(self) -> Array:
         """The law, shape (d, outcomes): rows are inputs, non-negative and summing to 1."""
+
+    def log_channel(self) -> Array:
+        """Log of `channel`; -inf for impossible outcomes."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.checked_channel())
 
     def checked_channel(self) -> Array:
         """`channel`, validated."""

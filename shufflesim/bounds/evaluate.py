@@ -45,9 +45,10 @@ class Divergence:
 
         `rtol` is the relative slack to aim at; what is reached is in the result.
         """
-        s = contour.saddle(self.table, self.count, eps)
+        edge = self.table.edge(eps)
+        s = contour.saddle(self.table, self.count, eps) if edge is None else None
         if s is None:
-            return -math.inf, -math.inf, "exact sum"
+            return -math.inf, math.log(edge) if edge else -math.inf, "exact sum"
         grids = self._grids(s)
         terms = sum(grid.size for grid in grids) if grids else math.inf
         if terms <= EXACT_TERMS:

@@ -22,6 +22,9 @@ Array = np.ndarray[Any, np.dtype[Any]]
 # thousand rows; a larger departure means that the rows are not a pair of laws and is refused.
 MASS_TOLERANCE = 1e-9
 
+# Accuracy of g0 - e^eps g1 in units in the last place of g0 + e^eps g1: the two ratios, the exponential and the arithmetic.
+EXCESS_ULPS = 4.0
+
 
 @dataclass(frozen=True, eq=False)
 class Table:
@@ -99,6 +102,20 @@ class Table:
     def swapped(self) -> Table:
         """The table of the other direction."""
         return Table(self.weight, self.g1, self.g0)
+
+    def edge(self, eps: float) -> float | None:
+        """Upper bound on D where the sign of the largest X is a matter of rounding; None where it is not.
+
+        X = g0 - e^eps g1 is known to `EXCESS_ULPS` units in the last place of g0 + e^eps g1. Where no X exceeds that, D is at most
+        E max(0, X + error), its value for a single message; exactly 0 where even X + error is negative.
+        """
+        growth = math.exp(eps) if eps < 709 else math.inf
+        with np.errstate(over="ignore", invalid="ignore"):
+            grown = np.where(self.g1 > 0, growth * self.g1, 0.0)
+            x, error = self.g0 - grown, EXCESS_ULPS * np.finfo(float).eps * (self.g0 + grown)
+            if np.any(x > error):
+                return None
+            return float(self.weight @ np.where(x + error > 0, np.minimum(x, 0.0) + 2 * error, 0.0))
 
     def excess(self, eps: float, messages: float) -> tuple[Array, float]:
         """X = g0 - e^eps g1 per row in units of its largest value: (X / scale, scale); scale <= 0 if no row is positive.
