@@ -1,0 +1,35 @@
+"""The command line: `shufflesim COMMAND`, one module a command."""
+
+import click
+
+from shufflesim._version import __version__
+
+from .bound import bound
+from .check import check
+from .demo import demo
+from .listing import list_
+from .run import run
+from .shell import Shell
+
+__all__ = ["main"]
+
+
+@click.group(cls=Shell, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="shufflesim", message="%(prog)s %(version)s")
+def main() -> None:
+    """Simulate, bound and validate protocols in the shuffle model of differential privacy.
+
+    \b
+    Examples:
+      shufflesim demo
+      shufflesim list
+      shufflesim bound grr -p epsilon=2 -p d=100 -n 1e6 --delta 1e-8
+      shufflesim run grr -p epsilon=2 --dataset flights --column dest --delta 1e-8 --seed 7
+      shufflesim check my_randomizer.py:MyRandomizer -p epsilon=1
+
+    Exit status: 0 ok, 1 a check failed, 2 bad input (one line on stderr).
+    """
+
+
+for command in (list_, bound, run, demo, check):
+    main.add_command(command)

@@ -1,0 +1,59 @@
+"""Options that several commands take, and how their values are read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+
+class Users(click.ParamType):
+    """A number of users, 1e6 and the like included; the library judges its range."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | float:
+        """An integer where the text is one, else a float."""
+        try:
+            return int(value)
+        except ValueError:
+            pass
+        try:
+            number = float(value)
+        except ValueError:
+            self.fail(f"must be a number such as 10000 or 1e6, got {value!r}", param, ctx)
+        return int(number) if number.is_integer() else number
+
+
+def _value(text: str) -> Any:
+    """Int, float (inf and nan too), None for "none", else the text itself."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return None if text.lower() == "none" else text
+
+
+def _read_parameters(ctx: click.Context, param: click.Parameter, pairs: tuple[str, ...]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals or not key.isidentifier():
+            raise click.BadParameter(f"must be key=value such as epsilon=2, got {pair!r}", ctx, param)
+        if key in found:
+            raise click.BadParameter(f"must give each key once, got {key!r} twice", ctx, param)
+        found[key] = _value(text)
+    return found
+
+
+parameters_option = click.option(
+    "-p",
+    "--param",
+    "parameters",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=_read_parameters,
+    help="Parameter of the constructor (int, float, inf, none or text); repeat for each.",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")

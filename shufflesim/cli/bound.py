@@ -1,0 +1,134 @@
+"""`shufflesim bound`: every bound that applies to a mechanism, a protocol or a bare declaration."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .arguments import Users, json_option, parameters_option
+from .output import directed, show, show_json, table
+from .shell import refusing
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from shufflesim.bounds import Bounded
+
+
+@click.command()
+@click.argument("name", required=False)
+@parameters_option
+@click.option("--p", "ratio_p", type=float, help="Declaration: largest likelihood ratio (inf allowed).")
+@click.option("--beta", type=float, help="Declaration: total variation.")
+@click.option("--q", "ratio_q", type=float, help="Declaration: largest ratio to a blanket message.")
+@click.option("--q1", type=float, help="Declaration: the same for the second input.  [default: q]")
+@click.option("--q-star", type=float, help="Declaration: the same for the neutral part.  [default: max(q, q1)]")
+@click.option("-n", "--users", "n", type=Users(), required=True, help="Number of users; 1e6 is fine.")
+@click.option("--delta", type=float, help="Print the central eps at this delta.")
+@click.option("--eps", type=float, help="Print delta at this central eps (nats) instead.")
+@json_option
+@click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values at full precision.")
+def bound(
+    name: str | None,
+    parameters: dict[str, Any],
+    ratio_p: float | None,
+    beta: float | None,
+    ratio_q: float | None,
+    q1: float | None,
+    q_star: float | None,
+    n: int | float,
+    delta: float | None,
+    eps: float | None,
+    as_json: bool,
+    as_csv: bool,
+) -> None:
+    """Print every bound on the privacy of shuffled messages.
+
+    NAME is a mechanism or protocol of `shufflesim list`; without it the declaration (p, beta, q) is bounded.
+
+    Printed upper bounds are rounded up and lower bounds down.
+
+    \b
+    Examples:
+      shufflesim bound grr -p epsilon=2 -p d=100 -n 1e6 --delta 1e-8
+      shufflesim bound --p 7.389 --beta 0.3 --q 7.389 -n 1e6 --delta 1e-8
+      shufflesim bound balls-into-bins -p d=16 -p dummies=1 -n 1e5 --eps 0.5
+    """
+    from shufflesim import bound_table, catalogue
+
+    if (delta is None) == (eps is None):
+        raise click.UsageError(f"exactly one of --delta and --eps must be given, got {'none' if eps is None else 'both'}")
+    if as_json and as_csv:
+        raise click.UsageError("at most one of --json and --csv must be given, got both")
+    declaration = {"p": ratio_p, "beta": beta, "q": ratio_q, "q1": q1, "q_star": q_star}
+    given = [f"--{key.replace('_', '-')}" for key, value in declaration.items() if value is not None]
+    if name is not None and given:
+        raise click.UsageError(f"either NAME or a declaration must be given, got {name!r} and {', '.join(given)}")
+    x: Bounded
+    with refusing():
+        x = _declared(declaration, parameters) if name is None else catalogue.build(name, parameters)
+        rows = bound_table(x, n, delta) if delta is not None else _delta_table(x, n, eps)
+    if as_csv:
+        rows.to_csv(sys.stdout, index=False)
+    elif as_json:
+        question = {"delta": delta} if delta is not None else {"eps": eps}
+        show_json({"subject": repr(x), "n": n, "local_epsilon": x.local_epsilon, **question, "bounds": rows.to_dict("records")})
+    else:
+        asked = f"delta = {delta!r}" if delta is not None else f"eps = {eps!r}"
+        local = directed(x.local_epsilon, up=True)
+        _print(rows, f"{x!r}, n = {n:,}, {asked}, local eps = {local}")
+
+
+def _declared(declaration: dict[str, float | None], parameters: dict[str, Any]) -> Bounded:
+    from shufflesim import VariationRatio
+
+    missing = [f"--{key}" for key in ("p", "beta", "q") if declaration[key] is None]
+    if missing:
+        raise ValueError(f"give NAME, or a declaration with --p, --beta and --q; got no {', '.join(missing)}")
+    if parameters:
+        raise ValueError(f"-p must come with NAME, got -p {next(iter(parameters))}=... and no NAME")
+    return VariationRatio(**declaration)  # type: ignore[arg-type]
+
+
+def _delta_table(x: Bounded, n: int | float, eps: float | None) -> pd.DataFrame:
+    """Delta at eps: one row a claim, the smallest sound upper bound first."""
+    import pandas as pd
+
+    from shufflesim import delta
+    from shufflesim._checks import check_users
+
+    n = check_users(n)
+    claims = x.claims(n)
+    brackets = [delta(x, n, eps, bound=claim.bound) for claim in claims]
+    rows = [
+        (c.bound, c.side, c.sound, float(b), b.lower, b.upper, c.source, c.note)
+        for c, b in zip(claims, brackets, strict=True)
+    ]
+    sound = [row for row in rows if row[1] == "upper" and row[2]]
+    if sound:
+        best = min(sound, key=lambda row: row[3])
+        rows.insert(0, ("sound", *best[1:7], f"smallest sound upper bound: {best[0]}"))
+    return pd.DataFrame(
+        rows, columns=["bound", "side", "sound", "delta", "enclosure_low", "enclosure_high", "source", "note"]
+    )
+
+
+def _print(rows: pd.DataFrame, title: str) -> None:
+    from rich.text import Text
+
+    value = "epsilon" if "epsilon" in rows else "delta"
+    numbers = (value, "amplification ratio") if value == "epsilon" else (value,)
+    unsound = not rows["sound"].all()
+    caption = "sound = NO: not proved for this case; the truth may be worse than this number" if unsound else None
+    made = table("bound", "side", "sound", *numbers, "source and note", numeric=(value,), title=title, caption=caption)
+    for row in rows.to_dict("records"):
+        up = row["side"] == "upper"
+        cells = [directed(row[value], up=up)]
+        if value == "epsilon":
+            cells.append(directed(row["amplification_ratio"], up=not up))
+        sound = Text("yes") if row["sound"] else Text("NO", style="bold red")
+        text = Text.assemble(row["source"], "\n", (row["note"], "dim"))
+        made.add_row(row["bound"], row["side"], sound, *cells, text)
+    show(made)

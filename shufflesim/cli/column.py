@@ -1,0 +1,258 @@
+"""Read one column of a file: strictly, and without loading the others."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import gzip
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .output import progress
+from .shell import note, refusing
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SUFFIXES = (".csv", ".csv.gz", ".parquet")
+# Characters of a foreign error message, and columns of a file, that are worth a user's line.
+MESSAGE_MAX = 200
+COLUMNS_SHOWN = 10
+
+
+def read(path: Path, column: str, *, numbers: bool, dropna: bool) -> pd.Series[Any]:
+    """One column of a csv or parquet file, with the original row as index.
+
+    Parameters
+    ----------
+    path : Path
+        Ends in one of `SUFFIXES`.
+    column : str
+        Its name.
+    numbers : bool
+        Whether a csv column is parsed as numbers; otherwise it stays the text that the file holds, so that 01 and 1 differ.
+    dropna : bool
+        Drop rows with missing values, with a note; otherwise they are refused.
+
+    Returns
+    -------
+    pandas.Series
+        Without missing values; a csv column of labels comes as a categorical of text.
+    """
+    name = path.name.lower()
+    if not name.endswith(SUFFIXES):
+        raise click.UsageError(f"--data must end in {', '.join(SUFFIXES)}, got {str(path)!r}")
+    with _readable(path), progress(f"reading {path.name}"):
+        with path.open("rb") as file:
+            if not file.read(1):
+                raise click.UsageError(f"--data must hold a table, got the empty file {str(path)!r}")
+        cells = _from_parquet(path, column) if name.endswith(".parquet") else _from_csv(path, column, numbers)
+        return without_missing(cells, column, dropna=dropna)
+
+
+def without_missing(cells: Any, column: str, *, dropna: bool) -> pd.Series[Any]:
+    """A pandas Series of an Arrow column, missing values (NaN, null, empty) refused or dropped."""
+    import numpy as np
+    import pandas as pd
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    total = len(cells)
+    if total == 0:
+        raise click.UsageError(f"column {column!r} must have at least one row, got none")
+    if pa.types.is_dictionary(cells.type):
+        missing = cells.to_pandas().isna().to_numpy()
+    else:
+        missing = pc.is_null(cells, nan_is_null=True).to_numpy()
+    index: Any = pd.RangeIndex(total)
+    if missing.any():
+        count, first = int(missing.sum()), int(missing.argmax()) + 1
+        if not dropna:
+            raise click.UsageError(
+                f"column {column!r} must have no missing values, got {count:,} in {total:,} rows, the first in row {first} "
+                "(--dropna leaves such rows out)"
+            )
+        if count == total:
+            raise click.UsageError(f"column {column!r} must have at least one value, got {total:,} missing ones")
+        note(f"--dropna left out {count:,} of {total:,} rows, whose {column!r} is missing")
+        # Filtered before pandas sees it: integers beside a missing value would become floats.
+        cells, index = cells.filter(pa.array(~missing)), np.flatnonzero(~missing)
+    return cells.to_pandas().set_axis(index)
+
+
+def encode(values: pd.Series[Any], column: str, domain: Path | None) -> pd.Series[Any]:
+    """Labels of any type as a pandas categorical; the categories are those of the domain file, or those that occur."""
+    from shufflesim import categorical
+
+    typed: list[Any] | None
+    labels: list[Any] | None
+    if _is_text(values):
+        labels = _lines(domain, str) if domain is not None else sorted(values.unique())
+        typed = _plain_numbers(labels)
+        if domain is None:
+            order = sorted(range(len(labels)), key=typed.__getitem__)
+            labels, typed = [labels[i] for i in order], [typed[i] for i in order]
+    else:
+        labels = typed = None if domain is None else _lines(domain, _converter(values))
+    if labels is not None:
+        _inside(values, column, labels)
+    with refusing():
+        encoded = categorical(values, labels)
+    if domain is None:
+        note(
+            f"the domain is the {len(encoded.cat.categories):,} values that occur in {column!r}: "
+            "this set is thereby treated as public (give --domain if it is not)"
+        )
+    return encoded if typed is None else encoded.cat.rename_categories(typed)
+
+
+def named(column: str, known: list[str]) -> None:
+    """Refuse a column that is not there, or is there twice."""
+    from difflib import get_close_matches
+
+    if known.count(column) == 1:
+        return
+    if column in known:
+        raise click.UsageError(f"--column must name one column, got {column!r}, which occurs {known.count(column)} times")
+    close = get_close_matches(column, known, n=1)
+    shown = ", ".join(map(repr, known[:COLUMNS_SHOWN])) + (", ..." if len(known) > COLUMNS_SHOWN else "")
+    hint = f"did you mean {close[0]!r}?" if close else f"the columns are {shown}"
+    raise click.UsageError(f"--column must name a column of the data, got {column!r}; {hint}")
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Whatever a reader says about a bad file, as one line with the file's name."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+    except (pa.ArrowException, csv.Error, EOFError) as error:
+        reason = str(error)
+    except UnicodeDecodeError as error:
+        reason = f"not UTF-8 text: {error.reason} at byte {error.start}"
+    else:
+        return
+    reason = " ".join(reason.split())
+    if len(reason) > MESSAGE_MAX:
+        reason = reason[:MESSAGE_MAX] + "..."
+    raise click.UsageError(f"cannot read {str(path)!r}: {reason}")
+
+
+def _from_parquet(path: Path, column: str) -> Any:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(path) as file:
+        named(column, file.schema_arrow.names)
+        kind = file.schema_arrow.field(column).type
+        if pa.types.is_nested(kind):
+            raise click.UsageError(f"column {column!r} must hold one value a row, got {kind}")
+        return file.read(columns=[column]).column(column)
+
+
+def _from_csv(path: Path, column: str, numbers: bool) -> Any:
+    """Through Arrow, which refuses rows with a wrong number of cells instead of shifting them."""
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    opened: Callable[..., Any] = gzip.open if path.name.lower().endswith(".gz") else open
+    with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
+        header = next(csv.reader(file), [])
+    named(column, header)
+    kind = pa.float64() if numbers else pa.dictionary(pa.int32(), pa.string())
+    nulls = [*arrow_csv.ConvertOptions().null_values, "None", "<NA>"]
+    # In a file of one column an empty line is a missing value, not the absence of a row.
+    parse = arrow_csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=len(header) > 1)
+    convert = arrow_csv.ConvertOptions(
+        include_columns=[column], column_types={column: kind}, null_values=nulls, strings_can_be_null=True
+    )
+    # One thread: only then does an error name the row.
+    options = arrow_csv.ReadOptions(use_threads=False)
+    return arrow_csv.read_csv(str(path), read_options=options, parse_options=parse, convert_options=convert).column(0)
+
+
+def _is_text(values: pd.Series[Any]) -> bool:
+    """Whether these are the labels of a csv file."""
+    import pandas as pd
+    from pandas.api.types import is_string_dtype
+
+    return isinstance(values.dtype, pd.CategoricalDtype) and is_string_dtype(values.dtype.categories.dtype)
+
+
+def _plain_numbers(labels: list[str]) -> list[Any]:
+    """Labels as integers, or else as floats, if every one is spelled the way Python prints it: nothing may be lost."""
+    for kind in (int, float):
+        try:
+            numbers = [kind(label) for label in labels]
+        except ValueError:
+            continue
+        if [str(number) for number in numbers] == labels:
+            return numbers
+    return list(labels)
+
+
+def _lines(path: Path, convert: Callable[[str], Any]) -> list[Any]:
+    """Labels of a domain file, one a line."""
+    with _readable(path):
+        text = path.read_text(encoding="utf-8-sig")
+    seen: dict[Any, int] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        where = f"--domain {str(path)!r}, line {number}:"
+        if not line.strip():
+            raise click.UsageError(f"{where} must hold a label, got a blank line")
+        try:
+            label = convert(line)
+        except (ValueError, ArithmeticError) as error:
+            raise click.UsageError(f"{where} must be a label of the column's type, got {line!r}: {error}") from error
+        if label in seen:
+            raise click.UsageError(f"{where} must not repeat a label, got {line!r}, which is on line {seen[label]} too")
+        seen[label] = number
+    if not seen:
+        raise click.UsageError(f"--domain must list the labels, one a line, got the empty file {str(path)!r}")
+    return list(seen)
+
+
+def _truth_value(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError("it must be true or false")
+    return text.lower() == "true"
+
+
+def _converter(values: pd.Series[Any]) -> Callable[[str], Any]:
+    """How a line of text becomes a label like those of a typed column."""
+    import numpy as np
+    import pandas as pd
+
+    example = values.iloc[0]
+    known: dict[Any, Callable[[str], Any]] = {
+        (bool, np.bool_): _truth_value,
+        (int, np.integer): int,
+        (float, np.floating): float,
+        str: str,
+        pd.Timestamp: pd.Timestamp,
+        datetime.date: datetime.date.fromisoformat,
+        Decimal: Decimal,
+    }
+    for kinds, convert in known.items():
+        if isinstance(example, kinds):
+            return convert
+    raise click.UsageError(f"--domain must go with labels that a line of text can hold, got {type(example).__name__}")
+
+
+def _inside(values: pd.Series[Any], column: str, labels: list[Any]) -> None:
+    allowed = set(labels)
+    outside = [value for value in values.unique() if value not in allowed]
+    if outside:
+        first = int((values.isin(outside)).to_numpy().argmax())
+        raise click.UsageError(
+            f"column {column!r} must hold values of --domain only, got {values.iloc[first]!r} in row {values.index[first] + 1}"
+        )

@@ -1,0 +1,67 @@
+"""`shufflesim list`: what is installed."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import click
+
+from .arguments import json_option
+from .output import show, show_json, table
+
+
+@click.command("list")
+@json_option
+def list_(as_json: bool) -> None:
+    """List mechanisms and protocols with their parameters.
+
+    \b
+    Example:
+      shufflesim list --json
+    """
+    from shufflesim import catalogue
+
+    rows = [
+        _describe(name, kind, entry)
+        for kind, entries in (("mechanism", catalogue.mechanisms()), ("protocol", catalogue.protocols()))
+        for name, entry in entries.items()
+    ]
+    if as_json:
+        show_json(rows)
+        return
+    made = table("name", "kind", "what it is", "domain", "parameters")
+    for row in rows:
+        parameters = [p["name"] if p["required"] else f"{p['name']}={_typed(p['default'])}" for p in row["parameters"]]
+        made.add_row(row["name"], row["kind"], row["summary"], row["domain"], ", ".join(parameters))
+    show(made)
+
+
+def _describe(name: str, kind: str, entry: Any) -> dict[str, Any]:
+    from shufflesim import catalogue
+
+    parameters = catalogue.parameters(entry)
+    example = next(entry.examples(), None)
+    domain = "" if example is None else _first_line(type(example.domain)).partition(";")[0]
+    if "d" not in parameters and hasattr(getattr(example, "domain", None), "d"):
+        domain += f" (d = {example.domain.d})"
+    return {
+        "name": name,
+        "kind": kind,
+        "summary": _first_line(entry),
+        "domain": domain,
+        "parameters": [
+            {"name": key, "required": p.default is inspect.Parameter.empty}
+            | ({} if p.default is inspect.Parameter.empty else {"default": p.default})
+            for key, p in parameters.items()
+        ],
+    }
+
+
+def _first_line(thing: Any) -> str:
+    return (inspect.getdoc(thing) or "").partition("\n")[0].rstrip(".")
+
+
+def _typed(default: Any) -> str:
+    """A default as it would be typed after `-p`."""
+    return "none" if default is None else str(default)

@@ -1,0 +1,78 @@
+"""What every command shares: one line and an exit status for whatever goes wrong on the user's side."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import click
+
+BAD_INPUT = 2
+INTERRUPTED = 130
+# What a shell reports for a command that a closed pipe has stopped: 128 + SIGPIPE.
+PIPE_CLOSED = 141
+
+
+class Interrupted(click.ClickException):
+    """The user pressed Ctrl-C."""
+
+    exit_code: ClassVar[int] = INTERRUPTED
+
+
+class Shell(click.Group):
+    """A group of commands that reports a user's mistake in one line; a bug still shows its traceback."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the chosen command."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise Interrupted("interrupted") from None
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run the command line and leave with its exit status."""
+        for stream in (sys.stdout, sys.stderr):
+            # Labels may hold any character: show those that the terminal cannot encode as escapes.
+            if hasattr(stream, "reconfigure"):
+                stream.reconfigure(errors="backslashreplace")
+        try:
+            status = super().main(args, prog_name or "shufflesim", complete_var, False, windows_expand_args, **extra) or 0
+            sys.stdout.flush()
+        except click.exceptions.NoArgsIsHelpError as error:
+            click.echo(error.format_message(), err=True)
+            status = BAD_INPUT
+        except click.ClickException as error:
+            message = " ".join(error.format_message().split())
+            interrupted = isinstance(error, Interrupted)
+            click.echo(f"shufflesim: {message}" if interrupted else f"shufflesim: error: {message}", err=True)
+            status = INTERRUPTED if interrupted else BAD_INPUT
+        except BrokenPipeError:
+            # Whatever is still buffered has no reader; without this the interpreter complains at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            status = PIPE_CLOSED
+        sys.exit(status)
+
+
+@contextmanager
+def refusing() -> Iterator[None]:
+    """Turn the library's refusal of an argument into bad input of the command line."""
+    try:
+        yield
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def note(message: str) -> None:
+    """One line on stderr that is no error."""
+    click.echo(f"shufflesim: note: {message}", err=True)
