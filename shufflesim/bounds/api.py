@@ -113,7 +113,7 @@ def epsilon(x: Bounded, n: int, delta: float, *, bound: str = "sound") -> Bracke
     """
     n = check_users(n)
     delta = check_delta(delta)
-    return _epsilon_of(_select(x, n, bound), delta)
+    return _epsilon_of(_select(x, n, bound), delta, x.local_epsilon)
 
 
 def bound_table(x: Bounded, n: int, delta: float) -> pd.DataFrame:
@@ -151,7 +151,7 @@ def bound_table(x: Bounded, n: int, delta: float) -> pd.DataFrame:
     claims = x.claims(n)
     rows = []
     for claim in claims:
-        rows.append((claim, float(_epsilon_of([claim], delta))))
+        rows.append((claim, float(_epsilon_of([claim], delta, x.local_epsilon))))
     uppers = [(value, claim) for claim, value in rows if claim.side == "upper" and claim.sound]
     if uppers:
         value, best = min(uppers, key=lambda pair: pair[0])
@@ -243,10 +243,13 @@ def _one_delta(table: Table, swapped: Table, claim: Claim, eps: float) -> Bracke
     )
 
 
-def _epsilon_of(claims: list[Claim], delta: float) -> Bracket:
+def _epsilon_of(claims: list[Claim], delta: float, local: float) -> Bracket:
+    """Smallest over the claims; no bound exceeds the local eps, whatever the rounding of the tables."""
     side, log_delta = claims[0].side, math.log(delta)
     brackets = []
     for claim in claims:
         found = [Divergence(table, claim.count).epsilon(log_delta) for table, _ in _directions(claim)]
-        brackets.append(_largest([Bracket(low, high, side, method) for low, high, method in found], side))
+        brackets.append(
+            _largest([Bracket(min(low, local), min(high, local), side, method) for low, high, method in found], side)
+        )
     return _smallest(brackets, side)

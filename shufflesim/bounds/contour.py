@@ -40,6 +40,9 @@ ROUNDING_UNITS = 16.0
 # Nodes of the Gauss-Laguerre rule that turns 1/m into an integral when the number of messages is random.
 LAGUERRE_NODES = 24
 
+# Upper end of the search for the saddle point, in units of the largest X.
+THETA_MAX = 1000.0
+
 _MACHINE = float(np.finfo(float).eps)
 
 
@@ -63,8 +66,8 @@ def log_moment(table: Table, x: Array, theta: float) -> float:
     exponent = theta * x
     top = float(exponent.max())
     if top < 1.0:
-        return math.log1p(float(table.weight @ np.expm1(np.maximum(exponent, -700.0))))
-    return top + math.log(float(table.weight @ np.exp(np.maximum(exponent - top, -700.0))))
+        return math.log1p(float(table.weight @ np.expm1(exponent)))
+    return top + math.log(float(table.weight @ np.exp(exponent - top)))
 
 
 def log_total(count: MessageCount, log_modulus: Array | float, angle: Array | float = 0.0) -> tuple[Array, Array]:
@@ -96,7 +99,9 @@ def saddle(table: Table, count: MessageCount, eps: float) -> Saddle | None:
     # Quadratic K: m (mean + second t) = 2/t. Any theta > 0 is exact; the saddle is merely the best one.
     disc = math.sqrt(m * m * mean * mean + 8 * m * second)
     theta = 4.0 / (m * mean + disc) if mean > 0 else (disc - m * mean) / (2 * m * second)
-    low, high = 0.0, math.inf
+    # No weight is below e^-745, so that beyond theta = 745 + log m the row with X = 1 has taken over and K' is 1.
+    low, high = 0.0, THETA_MAX
+    theta = min(theta, 0.5 * high)
     for _ in range(200):
         tilted, first, variance = _tilt(table, x, theta)
         gap = m * first - 2 / theta
@@ -109,7 +114,7 @@ def saddle(table: Table, count: MessageCount, eps: float) -> Saddle | None:
             break
         theta = theta - step
         if not low < theta < high:
-            theta = 0.5 * (low + high) if high < math.inf else 2 * low
+            theta = 0.5 * (low + high)
     tilted, first, variance = _tilt(table, x, theta)
     log_m = log_moment(table, x, theta)
     log_g = float(log_total(count, log_m)[0])
@@ -124,7 +129,7 @@ def saddle(table: Table, count: MessageCount, eps: float) -> Saddle | None:
 
 def _tilt(table: Table, x: Array, theta: float) -> tuple[Array, float, float]:
     """Tilted probabilities, and mean and variance of X under them; the largest x is 1."""
-    weight = table.weight * np.exp(np.maximum(theta * (x - 1), -700.0))
+    weight = table.weight * np.exp(theta * (x - 1))
     tilted = weight / weight.sum()
     first = float(tilted @ x)
     return tilted, first, float(tilted @ (x - first) ** 2)
@@ -216,7 +221,7 @@ def _sum_nodes(count: MessageCount, s: Saddle, y: Array) -> float:
         imag = np.sin(phase) @ s.tilted
         log_modulus = 0.5 * np.log1p(np.maximum(2 * real + real * real + imag * imag, -1 + 1e-16))
         log_g, turn = log_total(count, s.log_moment + log_modulus, np.arctan2(imag, 1 + real))
-        height = np.exp(np.maximum(log_g - s.log_total, -700.0)) / (s.theta**2 + part**2)
+        height = np.exp(log_g - s.log_total) / (s.theta**2 + part**2)
         total += float(height @ np.cos(turn - 2 * np.arctan2(part, s.theta)))
     return total
 
@@ -261,13 +266,15 @@ def enclose(table: Table, count: MessageCount, s: Saddle, *, rtol: float, max_no
     delta, c = float(pair_delta[chosen]), float(pair_c[chosen])
     half = math.acos(1 - NEGLIGIBLE / c) if c > NEGLIGIBLE / 2 else math.pi
 
+    if half > delta * step * max_nodes:
+        return least - margin, most + margin
     reach = math.floor(half / (delta * step))
     total = 1 / s.theta**2 + 2 * _sum_nodes(count, s, step * np.arange(1, reach + 1))
     per_window = max(1, 2 * reach)
     # The tail falls like 1/K; K = 1 tells the constant.
     first_tail = _tail(pair_delta, pair_c, step, 3.001 * math.pi / delta)
     wanted = first_tail / (rtol * max(total, 1e-3 / s.theta**2) * step / (2 * math.pi))
-    windows = int(min(wanted + 1, 50 * max_nodes / per_window))
+    windows = int(min(wanted + 1, 10 * max_nodes / per_window))
     skipped = math.exp(-NEGLIGIBLE) * (1 / s.theta + step / s.theta**2)
     if windows > 0:
         k, height = _live_windows(s, a, b, delta, m, windows)

@@ -18,10 +18,18 @@ EXACT_TERMS = 4_000
 EXACT_TERMS_MAX = 2_000_000
 # Nodes times rows that the contour integral may use beyond the central window.
 CONTOUR_CELLS = 120_000
-# Above this many messages log-gamma loses too many digits for an exact sum.
-EXACT_MESSAGES = 1e7
+# Above this many messages the incomplete beta function loses digits; exact sums are then a last resort, with their slack.
+EXACT_MESSAGES = 1_000_000
+# Messages outside the likeliest row, on average, up to which the sum is used for any number of messages.
+FEW = 50.0
+# Below this, in units of the largest X, incomplete beta functions may underflow; the contour integral works with logarithms.
+LOG_UNDERFLOW = -1500.0
+# Times that a sum may be repeated with more terms when the first guess of its size was too large.
+SUM_ATTEMPTS = 4
 # Random numbers of messages are enumerated up to this many possibilities.
-RANDOM_COUNTS_MAX = 64
+RANDOM_COUNTS_MAX = 512
+# The distance that an end of the enclosure keeps from the root is refined to this fraction of itself.
+REFINE = 0.05
 # Relative step at which the search for eps stops; the enclosures around the root are what is returned.
 ROOT_RTOL = 1e-9
 
@@ -45,21 +53,21 @@ class Divergence:
 
         `rtol` is the relative slack to aim at; what is reached is in the result.
         """
-        edge = self.table.edge(eps)
-        s = contour.saddle(self.table, self.count, eps) if edge is None else None
+        edge = self.table.edge(eps, self.count)
+        if edge is not None:
+            return -math.inf, edge, "edge of the local budget"
+        s = contour.saddle(self.table, self.count, eps)
         if s is None:
-            return -math.inf, math.log(edge) if edge else -math.inf, "exact sum"
-        grids = self._grids(s)
-        terms = sum(grid.size for grid in grids) if grids else math.inf
-        if terms <= EXACT_TERMS:
-            return *self._sum(s, grids), "exact sum"
+            return -math.inf, -math.inf, "exact sum"
+        if (self.count.largest <= EXACT_MESSAGES or self._few(s)) and (by_sum := self._sum(s, EXACT_TERMS)) is not None:
+            return *by_sum, "exact sum"
         nodes = CONTOUR_CELLS // self.table.size
         low, high = contour.enclose(self.table, self.count, s, rtol=rtol, max_nodes=nodes)
         # No method can beat the rounding allowance, which both share.
-        if high - low > 4 * (rtol + s.rounding) and terms <= EXACT_TERMS_MAX:
-            exact_low, exact_high = self._sum(s, grids)
-            if exact_high - exact_low < high - low:
-                return exact_low, exact_high, "exact sum"
+        if high - low > 4 * (rtol + s.rounding):
+            by_sum = self._sum(s, EXACT_TERMS_MAX)
+            if by_sum is not None and by_sum[1] - by_sum[0] < high - low:
+                return *by_sum, "exact sum"
         return low, high, "contour integral"
 
     def log_estimate(self, eps: float) -> tuple[float, float]:
@@ -67,25 +75,36 @@ class Divergence:
         s = contour.saddle(self.table, self.count, eps)
         if s is None:
             return -math.inf, 0.0
-        return contour.estimate(self.count, s), s.slope
+        by_sum = self._sum(s, EXACT_TERMS) if self._few(s) else None
+        return (0.5 * sum(by_sum) if by_sum and by_sum[0] > -math.inf else contour.estimate(self.count, s)), s.slope
 
-    def _grids(self, s: contour.Saddle) -> list[exact.Grid]:
-        """What an exact sum would run over, one grid for each possible number of messages; [] if there are too many."""
-        if self.count.mean > EXACT_MESSAGES or (self.count.is_random and self.count.trials >= RANDOM_COUNTS_MAX):
-            return []
-        # The leading-order value is within a factor of a few of D: enough to decide what is negligible.
+    def _few(self, s: contour.Saddle) -> bool:
+        """Whether so few messages are outside the likeliest row that the integrand has no Gaussian peak; sums are short then."""
+        return self.count.largest * (1 - float(s.tilted.max())) < FEW
+
+    def _sum(self, s: contour.Saddle, terms: int) -> tuple[float, float] | None:
+        """Enclosure by exact sums, averaged over the number of messages; None if that takes more than so many terms."""
+        extra = self.count.trials if self.count.is_random else 0
+        if self.count.largest >= 2**53 or extra >= RANDOM_COUNTS_MAX:
+            return None
+        k = np.arange(extra + 1, dtype=float)
+        log_weight = exact.log_binomial_pmf(k, extra, self.count.probability if extra else 0.0)
+        # The saddle point value is within a factor of a few of D unless most of the probability sits on a sum of 0; then
+        # the first sum tells better which counts matter.
         log_d = s.log_total - math.log(1 + s.theta * s.spread) - math.log(s.theta)
-        floor = log_d - contour.NEGLIGIBLE
-        extra = self.count.trials + 1 if self.count.is_random else 1
-        return [exact.Grid(self.table, self.count.fixed + k, floor) for k in range(extra)]
-
-    def _sum(self, s: contour.Saddle, grids: list[exact.Grid]) -> tuple[float, float]:
-        """Enclosure by exact sums, averaged over the number of messages."""
-        extra = np.arange(len(grids), dtype=float)
-        log_weight = exact.log_binomial_pmf(extra, len(grids) - 1, self.count.probability if len(grids) > 1 else 0.0)
-        parts = np.array([exact.enclose(self.table, grid, s.x, s.rounding) for grid in grids])
-        low, high = special.logsumexp(parts + log_weight[:, None], axis=0)
-        return s.log_scale + float(low), s.log_scale + float(high)
+        for _ in range(SUM_ATTEMPTS):
+            if log_d < LOG_UNDERFLOW:
+                return None
+            floor = log_d - contour.NEGLIGIBLE
+            grids = [exact.Grid(self.table, self.count.fixed + int(more), floor) for more in k]
+            if sum(grid.size for grid in grids) > terms:
+                return None
+            parts = np.array([exact.enclose(self.table, grid, s.x, s.rounding) for grid in grids])
+            low, high = (float(end) for end in special.logsumexp(parts + log_weight[:, None], axis=0))
+            if low > log_d - 20 or all(grid.complete for grid in grids):
+                break
+            log_d = low if low > -math.inf else log_d - 100
+        return s.log_scale + low, s.log_scale + high
 
     def log_limit(self) -> float:
         """log of the limit of D as eps grows: Pr[no message that could also have come under the other input]."""
@@ -134,21 +153,31 @@ class Divergence:
     def _walk(
         self, eps: float, log_delta: float, side: int, slope: float, log_value: float, ceiling: float, rtol: float
     ) -> float:
-        """Move eps outwards until the enclosure itself shows that it is on the wanted side of the root."""
-        step = EPSILON_RTOL / 8 * eps
-        while side * (log_value - log_delta) > 0:
+        """Move eps outwards until the enclosure itself shows that it is on the wanted side of the root; then refine a little."""
+
+        def shown(at: float) -> bool:
+            nonlocal log_value
+            log_value = self.log_enclosure(at, rtol)[1 if side > 0 else 0]
+            return side * (log_value - log_delta) <= 0
+
+        if side * (log_value - log_delta) <= 0:
+            return eps
+        bad, step = 0.0, EPSILON_RTOL / 8 * eps
+        end = ceiling - eps if side > 0 else eps
+        while True:
             needed = 1.01 * side * (log_value - log_delta) / slope if abs(log_value) < math.inf else 0.0
-            step += max(step, needed)
-            if side < 0 and step >= eps:
-                return 0.0
-            if side > 0 and eps + step >= ceiling:
-                return math.nextafter(ceiling, math.inf)
-            trial = eps + side * step
-            enclosure = self.log_enclosure(trial, rtol)
-            log_value = enclosure[1] if side > 0 else enclosure[0]
-            if side * (log_value - log_delta) <= 0:
-                return trial
-        return eps
+            step = min(step + max(step, needed), end)
+            if step == end or shown(eps + side * step):
+                break
+            bad = step
+        # At the ends the answer is known without evaluation: 0 below, the largest ratio above.
+        while step - bad > max(REFINE * step, EPSILON_RTOL * eps):
+            middle = 0.5 * (bad + step)
+            if shown(eps + side * middle):
+                step = middle
+            else:
+                bad = middle
+        return max(0.0, eps - step) if side < 0 else eps + step
 
     def _root(self, log_delta: float, ceiling: float) -> float:
         """Newton's method on sqrt(-2 log D), which is nearly linear in eps, inside a shrinking bracket."""

@@ -17,22 +17,18 @@ from scipy import special
 
 from .table import Array, MessageCount, Table
 
-# Relative rounding allowance of a term: log-gamma of numbers up to m costs eps_machine * m log m, the binomial tails 1e-13 and
-# the difference of the two parts a factor sqrt(m). Checked against 50-digit values in tests/test_precision.py.
-TAIL_ACCURACY = 2e-13
+# Relative accuracy of scipy's incomplete beta function, a + b m for binomials of size m, allowed for on each of the two parts of
+# a term before they cancel. Measured against 60 digits: 6e-14 at m = 1e3, 8e-13 at 1e5, 2e-11 at 1e7, 2e-8 at 1e9, less beyond.
+TAIL_ACCURACY = (2e-13, 5e-17)
+# What the products of a whole grid can lose to underflow.
+UNDERFLOW = 1e-290
 
 _MACHINE = float(np.finfo(float).eps)
 
 
 def log_binomial_pmf(k: Array, m: int, w: float) -> Array:
     """log Pr[Bin(m, w) = k]."""
-    return (
-        special.gammaln(m + 1.0)
-        - special.gammaln(k + 1.0)
-        - special.gammaln(m - k + 1.0)
-        + special.xlogy(k, w)
-        + special.xlog1py(m - k, -w)
-    )
+    return -math.log(m + 1) - special.betaln(m - k + 1.0, k + 1.0) + special.xlogy(k, w) + special.xlog1py(m - k, -w)
 
 
 def _upper_tail(k: Array, t: Array, rho: float) -> Array:
@@ -53,6 +49,7 @@ class Grid:
         order = np.argsort(widths, kind="stable")
         self.enumerated = [int(i) for i in order[:-2]]
         self.inner = [int(i) for i in order[-2:]]
+        self.complete = all(self.ranges[i] == (0, m) for i in self.enumerated)
         self.size = math.prod(int(widths[i]) for i in self.enumerated)
 
 
@@ -81,7 +78,7 @@ def enclose(table: Table, grid: Grid, x: Array, rounding: float) -> tuple[float,
     m = grid.m
     a, b = sorted(grid.inner, key=lambda row: -x[row])
     axes = [np.arange(grid.ranges[i][0], grid.ranges[i][1] + 1, dtype=float) for i in grid.enumerated]
-    total, log_scale = 0.0, -math.inf
+    total, cancelled, log_scale = 0.0, 0.0, -math.inf
     rest = axes[1:]
     mesh = [g.ravel() for g in np.meshgrid(*rest, indexing="ij")] if rest else [np.zeros(1)]
     outer = axes[0] if axes else np.zeros(1)
@@ -92,19 +89,25 @@ def enclose(table: Table, grid: Grid, x: Array, rounding: float) -> tuple[float,
         if axes:
             counts.append(np.repeat(head, mesh[0].size))
             counts.extend(np.tile(g, head.size) for g in (mesh if rest else []))
-        log_weight, value = _terms(table, x, m, grid.enumerated, counts, a, b)
+        log_weight, value, size = _terms(table, x, m, grid.enumerated, counts, a, b)
         top = float(log_weight.max(initial=-math.inf))
         if top == -math.inf:
             continue
         if top > log_scale:
-            total *= math.exp(max(log_scale - top, -745.0)) if log_scale > -math.inf else 0.0
-            log_scale = top
-        total += float(np.exp(np.maximum(log_weight - log_scale, -700.0)) @ value)
+            shrink = math.exp(max(log_scale - top, -745.0)) if log_scale > -math.inf else 0.0
+            total, cancelled, log_scale = total * shrink, cancelled * shrink, top
+        weight = np.exp(np.maximum(log_weight - log_scale, -700.0))
+        total += float(weight @ value)
+        cancelled += float(weight @ size)
     omitted = _omitted(table, m, grid)
-    terms = float(max(1, m))
-    rounding += TAIL_ACCURACY * (1 + math.sqrt(terms)) + 8 * _MACHINE * terms * math.log(terms + 1)
+    # Logs of the weights: at most log(m + 1) for each message that is not in the largest row, and t log(w_a + w_b).
+    used = float(sum(min(grid.ranges[i][1], m - grid.ranges[i][0]) for i in grid.enumerated))
+    left = m - float(sum(grid.ranges[i][0] for i in grid.enumerated))
+    exponent = left * abs(_log_both(table, a, b, grid.enumerated))
+    rounding += 8 * _MACHINE * (1 + (used + 1) * math.log(m + 1) + exponent)
     if total <= 0:
-        return -math.inf, math.log(omitted) if omitted > 0 else -math.inf
+        return -math.inf, math.log(omitted + UNDERFLOW)
+    rounding += (TAIL_ACCURACY[0] + TAIL_ACCURACY[1] * m) * cancelled / total
     value = log_scale + math.log(total)
     if omitted > 0:
         upper = value + math.log1p(rounding + math.exp(min(700.0, math.log(omitted) - value)))
@@ -113,26 +116,35 @@ def enclose(table: Table, grid: Grid, x: Array, rounding: float) -> tuple[float,
     return value - math.log1p(rounding), upper
 
 
+def _log_both(table: Table, a: int, b: int, rows: list[int]) -> float:
+    """log(w_a + w_b), from whichever of w_a + w_b and 1 - (the others) is small and therefore accurate."""
+    both = float(table.weight[a] + table.weight[b])
+    return math.log(both) if both < 0.5 else math.log1p(-float(sum(table.weight[row] for row in rows)))
+
+
 def _terms(
     table: Table, x: Array, m: int, rows: list[int], counts: list[Array], a: int, b: int
-) -> tuple[Array, Array]:
-    """Log-probability of each vector of counts, and E[max(0, S)]/m given it."""
+) -> tuple[Array, Array, Array]:
+    """Log-probability of each vector of counts, E[max(0, S)]/m given it, and the size of the parts that this is the difference of."""
     used = np.sum(counts, axis=0) if counts else np.zeros(1)
     keep = used <= m
     counts, used = [c[keep] for c in counts], used[keep]
     t = m - used
     w_a, w_b = float(table.weight[a]), float(table.weight[b])
-    log_weight = special.gammaln(m + 1.0) - special.gammaln(t + 1.0) + special.xlogy(t, w_a + w_b)
+    # m!/(t! used!) = 1/((m + 1) B(t + 1, used + 1)), without the cancellation of log-gammas.
+    log_weight = -math.log(m + 1) - special.betaln(t + 1.0, used + 1.0) + special.gammaln(used + 1.0)
+    log_weight = log_weight + t * _log_both(table, a, b, rows)
     level = x[b] * t
     for row, c in zip(rows, counts, strict=True):
         log_weight = log_weight - special.gammaln(c + 1.0) + special.xlogy(c, float(table.weight[row]))
         level = level + x[row] * c
     rho, gap = w_a / (w_a + w_b), float(x[a] - x[b])
     if gap <= 0:
-        return log_weight, np.maximum(level, 0.0) / m
+        value = np.maximum(level, 0.0) / m
+        return log_weight, value, value
     k = np.floor(np.clip(-level / gap, -1.0, m + 1.0)) + 1
-    value = gap * t * rho * _upper_tail(k - 1, t - 1, rho) + level * _upper_tail(k, t, rho)
-    return log_weight, np.maximum(value, 0.0) / m
+    gain, loss = gap * t * rho * _upper_tail(k - 1, t - 1, rho), level * _upper_tail(k, t, rho)
+    return log_weight, np.maximum(gain + loss, 0.0) / m, (gain + np.abs(loss)) / m
 
 
 def _omitted(table: Table, m: int, grid: Grid) -> float:

@@ -134,8 +134,8 @@ class VariationRatio:
 
     @property
     def local_epsilon(self) -> float:
-        """log p: what holds without any shuffling."""
-        return math.log(self.p)
+        """log p, rounded up: what holds without any shuffling."""
+        return math.nextafter(math.log(self.p), math.inf)
 
     def maximal(self) -> VariationRatio:
         """The same p, q with the largest possible beta: no neutral part."""

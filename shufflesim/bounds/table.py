@@ -26,6 +26,43 @@ MASS_TOLERANCE = 1e-9
 EXCESS_ULPS = 4.0
 
 
+@dataclass(frozen=True)
+class MessageCount:
+    """How many messages hide user 1's message, that message included: `fixed + Binomial(trials, probability)`.
+
+    Parameters
+    ----------
+    fixed : int
+        Messages that are always there; >= 1 (user 1's own).
+    trials, probability : int, float
+        Further messages that are each sent with this probability; the receiver sees how many came.
+
+    Examples
+    --------
+    >>> MessageCount(1000).mean, MessageCount(1, 10, 0.5).mean
+    (1000, 6.0)
+    """
+
+    fixed: int
+    trials: int = 0
+    probability: float = 0.0
+
+    @property
+    def is_random(self) -> bool:
+        """Whether the number varies."""
+        return self.trials > 0 and 0 < self.probability
+
+    @property
+    def largest(self) -> int:
+        """Most messages there can be."""
+        return self.fixed + (self.trials if self.is_random else 0)
+
+    @property
+    def mean(self) -> float:
+        """Expected number of messages."""
+        return self.fixed + self.trials * self.probability
+
+
 @dataclass(frozen=True, eq=False)
 class Table:
     """Rows (weight, g0, g1): the joint law of two likelihood ratios under the blanket law W.
@@ -103,11 +140,12 @@ class Table:
         """The table of the other direction."""
         return Table(self.weight, self.g1, self.g0)
 
-    def edge(self, eps: float) -> float | None:
-        """Upper bound on D where the sign of the largest X is a matter of rounding; None where it is not.
+    def edge(self, eps: float, count: MessageCount) -> float | None:
+        """log of an upper bound on D where the sign of the largest X is a matter of rounding; None where it is not.
 
-        X = g0 - e^eps g1 is known to `EXCESS_ULPS` units in the last place of g0 + e^eps g1. Where no X exceeds that, D is at most
-        E max(0, X + error), its value for a single message; exactly 0 where even X + error is negative.
+        X = g0 - e^eps g1 is known to `EXCESS_ULPS` units in the last place of g0 + e^eps g1. Where no X exceeds that, the sum of
+        all X is at most m times the largest error, and not positive once a row comes up that outweighs this; so D is at most
+        that error times the probability that all messages are in the other rows. -inf where even X + error is negative.
         """
         growth = math.exp(eps) if eps < 709 else math.inf
         with np.errstate(over="ignore", invalid="ignore"):
@@ -115,7 +153,11 @@ class Table:
             x, error = self.g0 - grown, EXCESS_ULPS * np.finfo(float).eps * (self.g0 + grown)
             if np.any(x > error):
                 return None
-            return float(self.weight @ np.where(x + error > 0, np.minimum(x, 0.0) + 2 * error, 0.0))
+            top = float((x + error).max())
+            if top <= 0:
+                return -math.inf
+            near = float(self.weight[x + error > -top * count.largest].sum())
+        return math.log(top) + count.fixed * math.log(min(1.0, near))
 
     def excess(self, eps: float, messages: float) -> tuple[Array, float]:
         """X = g0 - e^eps g1 per row in units of its largest value: (X / scale, scale); scale <= 0 if no row is positive.
@@ -130,43 +172,6 @@ class Table:
             if scale <= 0:
                 return x, scale
             return np.maximum(x / scale, -4.0 * messages), scale
-
-
-@dataclass(frozen=True)
-class MessageCount:
-    """How many messages hide user 1's message, that message included: `fixed + Binomial(trials, probability)`.
-
-    Parameters
-    ----------
-    fixed : int
-        Messages that are always there; >= 1 (user 1's own).
-    trials, probability : int, float
-        Further messages that are each sent with this probability; the receiver sees how many came.
-
-    Examples
-    --------
-    >>> MessageCount(1000).mean, MessageCount(1, 10, 0.5).mean
-    (1000, 6.0)
-    """
-
-    fixed: int
-    trials: int = 0
-    probability: float = 0.0
-
-    @property
-    def is_random(self) -> bool:
-        """Whether the number varies."""
-        return self.trials > 0 and 0 < self.probability
-
-    @property
-    def largest(self) -> int:
-        """Most messages there can be."""
-        return self.fixed + (self.trials if self.is_random else 0)
-
-    @property
-    def mean(self) -> float:
-        """Expected number of messages."""
-        return self.fixed + self.trials * self.probability
 
 
 def thin(table: Table, count: MessageCount) -> tuple[Table, MessageCount]:

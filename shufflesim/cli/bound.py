@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .arguments import Users, json_option, parameters_option
-from .output import directed, show, show_json, table
+from .output import number, show, show_json, table
 from .shell import refusing
 
 if TYPE_CHECKING:
@@ -57,28 +57,31 @@ def bound(
       shufflesim bound balls-into-bins -p d=16 -p dummies=1 -n 1e5 --eps 0.5
     """
     from shufflesim import bound_table, catalogue
+    from shufflesim._checks import check_users
 
     if (delta is None) == (eps is None):
-        raise click.UsageError(f"exactly one of --delta and --eps must be given, got {'none' if eps is None else 'both'}")
+        given = "none" if eps is None else "both"
+        raise click.UsageError(f"exactly one of --delta and --eps must be given, got {given}")
     if as_json and as_csv:
         raise click.UsageError("at most one of --json and --csv must be given, got both")
     declaration = {"p": ratio_p, "beta": beta, "q": ratio_q, "q1": q1, "q_star": q_star}
-    given = [f"--{key.replace('_', '-')}" for key, value in declaration.items() if value is not None]
-    if name is not None and given:
-        raise click.UsageError(f"either NAME or a declaration must be given, got {name!r} and {', '.join(given)}")
+    stated = [f"--{key.replace('_', '-')}" for key, value in declaration.items() if value is not None]
+    if name is not None and stated:
+        raise click.UsageError(f"either NAME or a declaration must be given, got {name!r} and {', '.join(stated)}")
     x: Bounded
     with refusing():
         x = _declared(declaration, parameters) if name is None else catalogue.build(name, parameters)
-        rows = bound_table(x, n, delta) if delta is not None else _delta_table(x, n, eps)
+        users = check_users(n)
+        rows = _delta_table(x, users, eps) if delta is None else bound_table(x, users, delta)
+    question = {"eps": eps} if delta is None else {"delta": delta}
     if as_csv:
         rows.to_csv(sys.stdout, index=False)
     elif as_json:
-        question = {"delta": delta} if delta is not None else {"eps": eps}
-        show_json({"subject": repr(x), "n": n, "local_epsilon": x.local_epsilon, **question, "bounds": rows.to_dict("records")})
+        about = {"subject": repr(x), "n": users, "local_epsilon": x.local_epsilon}
+        show_json(about | question | {"bounds": rows.to_dict("records")})
     else:
-        asked = f"delta = {delta!r}" if delta is not None else f"eps = {eps!r}"
-        local = directed(x.local_epsilon, up=True)
-        _print(rows, f"{x!r}, n = {n:,}, {asked}, local eps = {local}")
+        asked = ", ".join(f"{key} = {value!r}" for key, value in question.items())
+        _print(rows, f"{x!r}, n = {users:,}, {asked}, local eps = {number(x.local_epsilon, 'upper')}")
 
 
 def _declared(declaration: dict[str, float | None], parameters: dict[str, Any]) -> Bounded:
@@ -92,14 +95,12 @@ def _declared(declaration: dict[str, float | None], parameters: dict[str, Any]) 
     return VariationRatio(**declaration)  # type: ignore[arg-type]
 
 
-def _delta_table(x: Bounded, n: int | float, eps: float | None) -> pd.DataFrame:
+def _delta_table(x: Bounded, n: int, eps: float | None) -> pd.DataFrame:
     """Delta at eps: one row a claim, the smallest sound upper bound first."""
     import pandas as pd
 
     from shufflesim import delta
-    from shufflesim._checks import check_users
 
-    n = check_users(n)
     claims = x.claims(n)
     brackets = [delta(x, n, eps, bound=claim.bound) for claim in claims]
     rows = [
@@ -119,16 +120,16 @@ def _print(rows: pd.DataFrame, title: str) -> None:
     from rich.text import Text
 
     value = "epsilon" if "epsilon" in rows else "delta"
-    numbers = (value, "amplification ratio") if value == "epsilon" else (value,)
+    ratios = ["amplifi-\ncation"] if value == "epsilon" else []
     unsound = not rows["sound"].all()
     caption = "sound = NO: not proved for this case; the truth may be worse than this number" if unsound else None
-    made = table("bound", "side", "sound", *numbers, "source and note", numeric=(value,), title=title, caption=caption)
+    last = "source and note"
+    made = table("bound", "side", "sound", value, *ratios, last, wrap=(last,), caption=caption)
     for row in rows.to_dict("records"):
-        up = row["side"] == "upper"
-        cells = [directed(row[value], up=up)]
-        if value == "epsilon":
-            cells.append(directed(row["amplification_ratio"], up=not up))
+        side = row["side"]
+        cells = [number(row[value], side)]
+        if ratios:
+            cells.append(number(row["amplification_ratio"], "lower" if side == "upper" else "upper"))
         sound = Text("yes") if row["sound"] else Text("NO", style="bold red")
-        text = Text.assemble(row["source"], "\n", (row["note"], "dim"))
-        made.add_row(row["bound"], row["side"], sound, *cells, text)
-    show(made)
+        made.add_row(row["bound"], side, sound, *cells, Text.assemble(row["source"], "\n", (row["note"], "dim")))
+    show(title, made)

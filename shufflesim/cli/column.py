@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import datetime
 import gzip
-import warnings
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from decimal import Decimal
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .output import progress
-from .shell import note, refusing
+from .shell import refusing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,7 +26,7 @@ MESSAGE_MAX = 200
 COLUMNS_SHOWN = 10
 
 
-def read(path: Path, column: str, *, numbers: bool, dropna: bool) -> pd.Series[Any]:
+def read(path: Path, column: str, *, numbers: bool, dropna: bool, notes: list[str]) -> pd.Series[Any]:
     """One column of a csv or parquet file, with the original row as index.
 
     Parameters
@@ -36,9 +36,11 @@ def read(path: Path, column: str, *, numbers: bool, dropna: bool) -> pd.Series[A
     column : str
         Its name.
     numbers : bool
-        Whether a csv column is parsed as numbers; otherwise it stays the text that the file holds, so that 01 and 1 differ.
+        Whether a csv column is parsed as numbers; otherwise it stays the text of the file, where 01 and 1 differ.
     dropna : bool
         Drop rows with missing values, with a note; otherwise they are refused.
+    notes : list of str
+        What the user must be told is appended.
 
     Returns
     -------
@@ -53,10 +55,10 @@ def read(path: Path, column: str, *, numbers: bool, dropna: bool) -> pd.Series[A
             if not file.read(1):
                 raise click.UsageError(f"--data must hold a table, got the empty file {str(path)!r}")
         cells = _from_parquet(path, column) if name.endswith(".parquet") else _from_csv(path, column, numbers)
-        return without_missing(cells, column, dropna=dropna)
+        return without_missing(cells, column, dropna=dropna, notes=notes)
 
 
-def without_missing(cells: Any, column: str, *, dropna: bool) -> pd.Series[Any]:
+def without_missing(cells: Any, column: str, *, dropna: bool, notes: list[str]) -> pd.Series[Any]:
     """A pandas Series of an Arrow column, missing values (NaN, null, empty) refused or dropped."""
     import numpy as np
     import pandas as pd
@@ -75,24 +77,40 @@ def without_missing(cells: Any, column: str, *, dropna: bool) -> pd.Series[Any]:
         count, first = int(missing.sum()), int(missing.argmax()) + 1
         if not dropna:
             raise click.UsageError(
-                f"column {column!r} must have no missing values, got {count:,} in {total:,} rows, the first in row {first} "
-                "(--dropna leaves such rows out)"
+                f"column {column!r} must have no missing values, got {count:,} in {total:,} rows, "
+                f"the first in row {first} (--dropna leaves such rows out)"
             )
         if count == total:
             raise click.UsageError(f"column {column!r} must have at least one value, got {total:,} missing ones")
-        note(f"--dropna left out {count:,} of {total:,} rows, whose {column!r} is missing")
+        notes.append(f"--dropna left out {count:,} of {total:,} rows, whose {column!r} is missing")
         # Filtered before pandas sees it: integers beside a missing value would become floats.
         cells, index = cells.filter(pa.array(~missing)), np.flatnonzero(~missing)
     return cells.to_pandas().set_axis(index)
 
 
-def encode(values: pd.Series[Any], column: str, domain: Path | None) -> pd.Series[Any]:
-    """Labels of any type as a pandas categorical; the categories are those of the domain file, or those that occur."""
+def encode(
+    values: pd.Series[Any], column: str, domain: Path | None, *, spelled: bool, notes: list[str]
+) -> pd.Series[Any]:
+    """Labels of any type as a pandas categorical.
+
+    Parameters
+    ----------
+    values : pandas.Series
+        As `read` gives them.
+    column : str
+        Its name, for messages.
+    domain : Path, optional
+        A text file with one label a line; without it the categories are those that occur.
+    spelled : bool
+        Whether the values are the text of a csv file, where a number is known by its spelling only.
+    notes : list of str
+        What the user must be told is appended.
+    """
     from shufflesim import categorical
 
     typed: list[Any] | None
     labels: list[Any] | None
-    if _is_text(values):
+    if spelled:
         labels = _lines(domain, str) if domain is not None else sorted(values.unique())
         typed = _plain_numbers(labels)
         if domain is None:
@@ -105,10 +123,13 @@ def encode(values: pd.Series[Any], column: str, domain: Path | None) -> pd.Serie
     with refusing():
         encoded = categorical(values, labels)
     if domain is None:
-        note(
+        notes.append(
             f"the domain is the {len(encoded.cat.categories):,} values that occur in {column!r}: "
             "this set is thereby treated as public (give --domain if it is not)"
         )
+    if labels is not None:
+        # Not left to the conversion, which keeps another order of the same labels: what follows goes by position.
+        encoded = encoded.cat.set_categories(labels)
     return encoded if typed is None else encoded.cat.rename_categories(typed)
 
 
@@ -119,7 +140,9 @@ def named(column: str, known: list[str]) -> None:
     if known.count(column) == 1:
         return
     if column in known:
-        raise click.UsageError(f"--column must name one column, got {column!r}, which occurs {known.count(column)} times")
+        raise click.UsageError(
+            f"--column must name one column, got {column!r}, which is there {known.count(column)} times"
+        )
     close = get_close_matches(column, known, n=1)
     shown = ", ".join(map(repr, known[:COLUMNS_SHOWN])) + (", ..." if len(known) > COLUMNS_SHOWN else "")
     hint = f"did you mean {close[0]!r}?" if close else f"the columns are {shown}"
@@ -135,7 +158,7 @@ def _readable(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
-    except (pa.ArrowException, csv.Error, EOFError) as error:
+    except (pa.ArrowException, csv.Error, zlib.error, EOFError) as error:
         reason = str(error)
     except UnicodeDecodeError as error:
         reason = f"not UTF-8 text: {error.reason} at byte {error.start}"
@@ -167,6 +190,8 @@ def _from_csv(path: Path, column: str, numbers: bool) -> Any:
     opened: Callable[..., Any] = gzip.open if path.name.lower().endswith(".gz") else open
     with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
         header = next(csv.reader(file), [])
+    if not header:
+        raise click.UsageError(f"--data must start with the names of its columns, got an empty line in {str(path)!r}")
     named(column, header)
     kind = pa.float64() if numbers else pa.dictionary(pa.int32(), pa.string())
     nulls = [*arrow_csv.ConvertOptions().null_values, "None", "<NA>"]
@@ -180,14 +205,6 @@ def _from_csv(path: Path, column: str, numbers: bool) -> Any:
     return arrow_csv.read_csv(str(path), read_options=options, parse_options=parse, convert_options=convert).column(0)
 
 
-def _is_text(values: pd.Series[Any]) -> bool:
-    """Whether these are the labels of a csv file."""
-    import pandas as pd
-    from pandas.api.types import is_string_dtype
-
-    return isinstance(values.dtype, pd.CategoricalDtype) and is_string_dtype(values.dtype.categories.dtype)
-
-
 def _plain_numbers(labels: list[str]) -> list[Any]:
     """Labels as integers, or else as floats, if every one is spelled the way Python prints it: nothing may be lost."""
     for kind in (int, float):
@@ -195,7 +212,8 @@ def _plain_numbers(labels: list[str]) -> list[Any]:
             numbers = [kind(label) for label in labels]
         except ValueError:
             continue
-        if [str(number) for number in numbers] == labels:
+        exact = [str(number) for number in numbers] == labels
+        if exact and (kind is float or all(-(2**63) <= number < 2**63 for number in numbers)):
             return numbers
     return list(labels)
 
@@ -204,8 +222,10 @@ def _lines(path: Path, convert: Callable[[str], Any]) -> list[Any]:
     """Labels of a domain file, one a line."""
     with _readable(path):
         text = path.read_text(encoding="utf-8-sig")
+    if not text:
+        raise click.UsageError(f"--domain must list the labels, one a line, got the empty file {str(path)!r}")
     seen: dict[Any, int] = {}
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.removesuffix("\n").split("\n"), start=1):
         where = f"--domain {str(path)!r}, line {number}:"
         if not line.strip():
             raise click.UsageError(f"{where} must hold a label, got a blank line")
@@ -216,8 +236,6 @@ def _lines(path: Path, convert: Callable[[str], Any]) -> list[Any]:
         if label in seen:
             raise click.UsageError(f"{where} must not repeat a label, got {line!r}, which is on line {seen[label]} too")
         seen[label] = number
-    if not seen:
-        raise click.UsageError(f"--domain must list the labels, one a line, got the empty file {str(path)!r}")
     return list(seen)
 
 
@@ -252,7 +270,6 @@ def _inside(values: pd.Series[Any], column: str, labels: list[Any]) -> None:
     allowed = set(labels)
     outside = [value for value in values.unique() if value not in allowed]
     if outside:
-        first = int((values.isin(outside)).to_numpy().argmax())
-        raise click.UsageError(
-            f"column {column!r} must hold values of --domain only, got {values.iloc[first]!r} in row {values.index[first] + 1}"
-        )
+        first = int(values.isin(outside).to_numpy().argmax())
+        value, row = values.iloc[[first]].tolist()[0], values.index[first] + 1
+        raise click.UsageError(f"column {column!r} must hold values of --domain only, got {value!r} in row {row}")

@@ -30,7 +30,8 @@ def list_(as_json: bool) -> None:
     if as_json:
         show_json(rows)
         return
-    made = table("name", "kind", "what it is", "domain", "parameters")
+    wrapped = ("what it is", "domain", "parameters")
+    made = table("name", "kind", *wrapped, wrap=wrapped)
     for row in rows:
         parameters = [p["name"] if p["required"] else f"{p['name']}={_typed(p['default'])}" for p in row["parameters"]]
         made.add_row(row["name"], row["kind"], row["summary"], row["domain"], ", ".join(parameters))
@@ -42,9 +43,11 @@ def _describe(name: str, kind: str, entry: Any) -> dict[str, Any]:
 
     parameters = catalogue.parameters(entry)
     example = next(entry.examples(), None)
-    domain = "" if example is None else _first_line(type(example.domain)).partition(";")[0]
-    if "d" not in parameters and hasattr(getattr(example, "domain", None), "d"):
-        domain += f" (d = {example.domain.d})"
+    domain = ""
+    if example is not None:
+        domain = _first_line(type(example.domain)).partition(";")[0]
+        if "d" not in parameters and hasattr(example.domain, "d"):
+            domain += f" (d = {example.domain.d})"
     return {
         "name": name,
         "kind": kind,

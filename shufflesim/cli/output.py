@@ -7,19 +7,19 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
-from typing import TYPE_CHECKING, Any
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, RenderableType
     from rich.table import Table
 
 # Exponents up to which a number is written without one.
 PLAIN_EXPONENTS = range(-5, 16)
 
 
-def directed(value: float, *, up: bool, digits: int = 6) -> str:
-    """A number in at most `digits` significant digits, rounded up or down, never past the value.
+def number(value: float, side: Literal["upper", "lower"] | None = None, digits: int = 6) -> str:
+    """A number in at most `digits` significant digits, rounded so that it stays on its side.
 
     A bound that is rounded to the nearest may end up on the wrong side of what was proved.
 
@@ -27,20 +27,20 @@ def directed(value: float, *, up: bool, digits: int = 6) -> str:
     ----------
     value : float
         May be infinite or NaN.
-    up : bool
-        True gives a text >= value (for upper bounds), False one <= value (for lower bounds).
+    side : {"upper", "lower"}, optional
+        "upper" rounds up (the text is >= the value), "lower" rounds down; by default to the nearest.
     digits : int
-        Significant digits; trailing zeros are left out.
+        Significant digits.
 
     Examples
     --------
-    >>> directed(0.12345678, up=True), directed(0.12345678, up=False), directed(2.0, up=True)
+    >>> number(0.12345678, "upper"), number(0.12345678, "lower"), number(2.0, "upper")
     ('0.123457', '0.123456', '2')
     """
     if not math.isfinite(value):
         return str(value)
-    rounding = ROUND_CEILING if up else ROUND_FLOOR
-    rounded = Context(prec=digits, rounding=rounding).create_decimal(Decimal(value)).normalize()
+    rounding = {"upper": ROUND_CEILING, "lower": ROUND_FLOOR, None: ROUND_HALF_EVEN}[side]
+    rounded = Context(prec=digits, rounding=rounding).create_decimal(Decimal(value))
     return f"{rounded:f}" if rounded.adjusted() in PLAIN_EXPONENTS else f"{rounded:e}"
 
 
@@ -50,32 +50,39 @@ def printable(value: Any) -> str:
     return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
 
 
-def table(*columns: str, numeric: tuple[str, ...] = (), title: str | None = None, caption: str | None = None) -> Table:
-    """An empty table; columns named in `numeric` are right-aligned and never broken."""
+def table(*columns: str, wrap: tuple[str, ...] = (), caption: str | None = None) -> Table:
+    """An empty table; only the columns in `wrap` are broken into lines where the terminal is too narrow."""
     from rich import box
     from rich.table import Table
 
-    made = Table(box=box.SIMPLE_HEAD, title=title, caption=caption, title_justify="left", caption_justify="left")
-    made.title_style, made.caption_style, made.pad_edge = "bold", "dim", False
-    for name in columns:
-        if name in numeric:
-            made.add_column(name, justify="right", no_wrap=True)
-        else:
-            made.add_column(name, overflow="fold")
+    made = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False, caption=caption)
+    made.caption_justify, made.caption_style = "left", "dim"
+    for column in columns:
+        made.add_column(column, no_wrap=column not in wrap, overflow="fold")
     return made
 
 
-def show(*items: RenderableType) -> None:
-    """Print to stdout, as wide as the terminal (or COLUMNS, or 80)."""
+def _console() -> Console:
     from rich.console import Console
 
-    console = Console(markup=False, emoji=False, highlight=False)
+    return Console(markup=False, emoji=False, highlight=False)
+
+
+def width() -> int:
+    """Columns of the terminal (or COLUMNS, or 80)."""
+    return _console().width
+
+
+def show(*items: RenderableType) -> None:
+    """Print to stdout, each item after an empty line but the first."""
+    console = _console()
     with console.capture() as captured:
-        for item in items:
+        for index, item in enumerate(items):
+            if index:
+                console.print()
             console.print(item)
     # Written here and not by the console, which would hide a closed pipe.
-    lines = (line.rstrip() for line in captured.get().splitlines())
-    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    sys.stdout.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
 
 
 def show_json(document: Any) -> None:

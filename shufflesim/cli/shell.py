@@ -26,11 +26,17 @@ class Shell(click.Group):
     """A group of commands that reports a user's mistake in one line; a bug still shows its traceback."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the chosen command."""
+        """Run the chosen command and return its exit status."""
         try:
-            return super().invoke(ctx)
+            status = super().invoke(ctx)
+            sys.stdout.flush()
         except KeyboardInterrupt:
             raise Interrupted("interrupted") from None
+        except BrokenPipeError:
+            # Whatever is still buffered has no reader; without this the interpreter complains at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return PIPE_CLOSED
+        return status
 
     def main(
         self,
@@ -47,8 +53,9 @@ class Shell(click.Group):
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="backslashreplace")
         try:
-            status = super().main(args, prog_name or "shufflesim", complete_var, False, windows_expand_args, **extra) or 0
-            sys.stdout.flush()
+            status = super().main(
+                args, prog_name or "shufflesim", complete_var, False, windows_expand_args=windows_expand_args, **extra
+            )
         except click.exceptions.NoArgsIsHelpError as error:
             click.echo(error.format_message(), err=True)
             status = BAD_INPUT
@@ -57,11 +64,7 @@ class Shell(click.Group):
             interrupted = isinstance(error, Interrupted)
             click.echo(f"shufflesim: {message}" if interrupted else f"shufflesim: error: {message}", err=True)
             status = INTERRUPTED if interrupted else BAD_INPUT
-        except BrokenPipeError:
-            # Whatever is still buffered has no reader; without this the interpreter complains at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            status = PIPE_CLOSED
-        sys.exit(status)
+        sys.exit(status or 0)
 
 
 @contextmanager

@@ -1,0 +1,190 @@
+"""`shufflesim run`: simulate one protocol on a column of a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from .arguments import json_option, parameters_option
+from .column import encode, named, read, without_missing
+from .output import number, printable, progress, show, show_json, table
+from .shell import note, refusing
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from shufflesim import Protocol, Randomizer, Simulation
+
+# Estimates shown in the terminal; the files hold all of them.
+SHOWN = 10
+
+
+@click.command()
+@click.argument("name")
+@parameters_option
+@click.option("--data", type=click.Path(path_type=Path), help="A .csv, .csv.gz or .parquet file.")
+@click.option("--dataset", metavar="NAME", help="A bundled table instead: flights or airports.")
+@click.option("--column", required=True, help="The column that holds one value per user.")
+@click.option("--domain", type=click.Path(path_type=Path), help="Text file: the public categories, one a line.")
+@click.option("--dropna", is_flag=True, help="Leave out rows with a missing value, which are refused otherwise.")
+@click.option("--delta", type=float, required=True, help="Probability in (0, 1) for the privacy bounds.")
+@click.option("--seed", type=int, help="Makes the run repeatable; without it fresh entropy is drawn and printed.")
+@click.option(
+    "--method",
+    type=click.Choice(["users", "counts"]),
+    default="users",
+    show_default=True,
+    help="Run every user, or draw sums.",
+)
+@click.option("--confidence", type=float, default=0.95, show_default=True, help="Level of the confidence intervals.")
+@click.option("--chunk-size", type=int, help="Users between two updates of the progress bar; no effect on the result.")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder for csv, parquet, json and png files.")
+@json_option
+def run(
+    name: str,
+    parameters: dict[str, Any],
+    data: Path | None,
+    dataset: str | None,
+    column: str,
+    domain: Path | None,
+    dropna: bool,
+    delta: float,
+    seed: int | None,
+    method: Literal["users", "counts"],
+    confidence: float,
+    chunk_size: int | None,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Simulate a mechanism or protocol on one column of a table.
+
+    NAME is one of `shufflesim list`; its accuracy, cost and privacy are printed. Labels of any type are mapped to
+    categories and back; their number d follows from the data or from --domain. Nothing is written without --out.
+
+    \b
+    Examples:
+      shufflesim run grr -p epsilon=2 --data my.csv --column city --delta 1e-8 --seed 7 --out results/city
+      shufflesim run laplace -p epsilon=1 -p low=0 -p high=23 --dataset flights --column hour --delta 1e-8
+    """
+    from shufflesim import catalogue, simulate
+
+    if (data is None) == (dataset is None):
+        raise click.UsageError(f"exactly one of --data and --dataset must be given, got {'both' if data else 'none'}")
+    notes: list[str] = []
+    protocol: Protocol | Randomizer | None = None
+    with refusing():
+        if "d" in parameters or "d" not in catalogue.parameters(catalogue.find(name)):
+            protocol = catalogue.build(name, parameters)
+    if protocol is not None and protocol.domain.target == "mean":
+        if domain is not None:
+            raise click.UsageError(f"--domain must go with categories, got {name}, which takes numbers")
+        values = _column(data, dataset, column, numbers=True, dropna=dropna, notes=notes)
+    else:
+        values = _column(data, dataset, column, numbers=False, dropna=dropna, notes=notes)
+        values = encode(
+            values, column, domain, spelled=data is not None and data.suffix.lower() != ".parquet", notes=notes
+        )
+        protocol = _fitting(name, parameters, protocol, len(values.cat.categories))
+    if out is not None:
+        make_folder(out)
+    with refusing(), progress("simulating", len(values)) as update:
+        result = simulate(
+            protocol,
+            values,
+            delta=delta,
+            seed=seed,
+            method=method,
+            confidence=confidence,
+            chunk_size=chunk_size,
+            progress=update,
+        )
+    with refusing():
+        files = [] if out is None else result.save(out)
+    # Only now: a refusal is one line and no more.
+    for line in notes:
+        note(line)
+    if as_json:
+        show_json(result.record() | {"files": [str(file) for file in files]})
+    else:
+        _print(result)
+        if files:
+            click.echo("\n" + "\n".join(f"saved {file}" for file in files))
+
+
+def make_folder(folder: Path) -> None:
+    """Before the work and not after it: a folder that cannot be written to."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise click.UsageError(f"--out must be a writable folder, got {str(folder)!r}: {error.strerror}") from error
+
+
+def _column(
+    data: Path | None, dataset: str | None, column: str, *, numbers: bool, dropna: bool, notes: list[str]
+) -> pd.Series[Any]:
+    if data is not None:
+        return read(data, column, numbers=numbers, dropna=dropna, notes=notes)
+    import pyarrow as pa
+
+    from shufflesim import datasets
+
+    with refusing():
+        frame = datasets.load(str(dataset))
+    named(column, list(frame.columns))
+    return without_missing(pa.chunked_array([pa.Array.from_pandas(frame[column])]), column, dropna=dropna, notes=notes)
+
+
+def _fitting(
+    name: str, parameters: dict[str, Any], protocol: Protocol | Randomizer | None, labels: int
+) -> Protocol | Randomizer:
+    """The protocol for this number of categories; what was asked for must agree with it."""
+    from shufflesim import catalogue
+
+    if protocol is None:
+        with refusing():
+            return catalogue.build(name, {**parameters, "d": labels})
+    d = getattr(protocol.domain, "d", labels)
+    if d != labels:
+        raise click.UsageError(
+            f"the data or --domain must have the d = {d} categories of {protocol!r}, got {labels} "
+            "(--domain can list categories that do not occur)"
+        )
+    return protocol
+
+
+def _print(result: Simulation) -> None:
+    summary = result.summary.iloc[0]
+    counts = result.protocol.domain.target == "count"
+    central = (
+        f"<= {number(summary['epsilon_upper'], 'upper')} ({summary['upper_bound']}), "
+        f">= {number(summary['epsilon_lower'], 'lower')}, at delta = {result.delta!r}"
+    )
+    facts = table("what", "value", wrap=("value",))
+    facts.show_header = False
+    for what, value in {
+        "users": f"{result.n:,}",
+        "local eps": number(summary["local_epsilon"], "upper"),
+        "central eps": central,
+        "messages per user": number(summary["messages_per_user"]),
+        "bits per user": number(summary["bits_per_user"]),
+        "RMSE" if counts else "error of the mean": f"{number(summary['rmse'])}{' users' if counts else ''}",
+        "expected RMSE": number(summary["expected_rmse"]),
+        "seed": str(result.entropy),
+    }.items():
+        facts.add_row(what, value)
+
+    rows = result.estimates
+    shown = rows.sort_values("truth", ascending=False, kind="stable").head(SHOWN) if counts else rows
+    caption = f"the {len(shown)} most frequent of {len(rows):,} values" if len(shown) < len(rows) else None
+    interval = f"{100 * result.confidence:.6g}% interval"
+    made = table("value", "truth", "estimate", interval, wrap=("value",), caption=caption)
+    for column in made.columns[1:]:
+        column.justify = "right"
+    written = "{:,.1f}".format if counts else number
+    for row in shown.to_dict("records"):
+        truth = f"{row['truth']:,.0f}" if counts else number(row["truth"])
+        ends = f"[{written(row['ci_low'])}, {written(row['ci_high'])}]"
+        made.add_row(printable(row["value"]), truth, written(row["estimate"]), ends)
+    show(result.protocol.name, facts, made)
