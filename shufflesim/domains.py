@@ -211,7 +211,8 @@ def categorical(column: Any, domain: Any = None) -> pd.Series[Any]:
         raise ValueError("the column must have at least one value, got none")
     missing = series.isna()
     if missing.any():
-        raise ValueError(f"the column must have no missing values, got {int(missing.sum())}, the first at position {int(missing.argmax())}")
+        first = int(missing.argmax())
+        raise ValueError(f"the column must have no missing values, got {int(missing.sum())}, the first at position {first}")
     if domain is None:
         labels = series.cat.categories if isinstance(series.dtype, pd.CategoricalDtype) else _sorted(series.unique())
     else:
@@ -220,12 +221,20 @@ def categorical(column: Any, domain: Any = None) -> pd.Series[Any]:
             raise ValueError(f"the domain must list distinct labels without missing ones, got {list(labels)[:5]}...")
     if len(labels) < 2:
         raise ValueError(f"the domain must have at least 2 categories, got {list(labels)}")
-    encoded = series.astype(pd.CategoricalDtype(labels))
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        encoded = series.cat.set_categories(labels)
+    else:
+        encoded = series.astype(pd.CategoricalDtype(labels))
     outside = encoded.isna()
     if outside.any():
         bad = int(outside.argmax())
-        raise ValueError(f"every value must be in the domain, got {series.iloc[bad]!r} at position {bad}")
+        raise ValueError(f"every value must be in the domain, got {_plain(series.iloc[bad])!r} at position {bad}")
     return encoded
+
+
+def _plain(label: Any) -> Any:
+    """A NumPy scalar as the Python value that people recognise."""
+    return label.item() if isinstance(label, np.generic) else label
 
 
 def _sorted(labels: Any) -> Any:

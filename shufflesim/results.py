@@ -239,7 +239,7 @@ class Simulation:
             capsize=3,
             label=f"estimate, {self.confidence:.0%} interval",
         )
-        ax.set_xticks(place, [str(v) for v in shown["value"]], rotation=90 if len(shown) > 8 else 0)
+        ax.set_xticks(place, [str(v).replace("$", r"\$") for v in shown["value"]], rotation=90 if len(shown) > 8 else 0)
         if len(shown) == 1:
             ax.set_xlim(-1, 1)
             low, high = float(shown["ci_low"].min()), float(shown["ci_high"].max())

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from .table import Array, MessageCount, Table
+from .table import EXCESS_ULPS, Array, MessageCount, Table
 
 # log of the relative size below which a part of the integrand is not evaluated but bounded: e^-42 = 6e-19.
 NEGLIGIBLE = 42.0
@@ -58,15 +58,16 @@ class Saddle:
     tilted: Array  # probabilities of the rows under the tilted law
     spread: float  # standard deviation of S under the tilted law
     slope: float  # d log D / d eps, to leading order; <= 0
-    rounding: float  # relative rounding allowance on D
+    rounding: float  # relative rounding allowance on D, for the exponents
+    doubt: Array  # uncertainty of X per row, from the last digits of the table and of e^eps
 
 
 def log_moment(table: Table, x: Array, theta: float) -> float:
     """log E[e^{theta X}] without cancellation for small theta and without overflow for large."""
     exponent = theta * x
     top = float(exponent.max())
-    if top < 1.0:
-        return math.log1p(float(table.weight @ np.expm1(exponent)))
+    if top < 1.0 and (change := float(table.weight @ np.expm1(exponent))) > -0.5:
+        return math.log1p(change)
     return top + math.log(float(table.weight @ np.exp(exponent - top)))
 
 
@@ -121,9 +122,11 @@ def saddle(table: Table, count: MessageCount, eps: float) -> Saddle | None:
     own = table.g0 / scale
     grown = float(tilted @ (own - x))  # E[e^eps g1] under the tilted law
     size = m * theta * (float(tilted @ own) + grown)
+    # Rows that were cut off have no doubt that matters: own - x is then small enough.
+    doubt = EXCESS_ULPS * _MACHINE * (2 * own - x)
     rounding = _MACHINE * ROUNDING_UNITS * (1 + size + abs(log_g))
     return Saddle(
-        theta, log_m, log_g, math.log(scale), x, tilted, math.sqrt(m * variance), -m * theta * grown, rounding
+        theta, log_m, log_g, math.log(scale), x, tilted, math.sqrt(m * variance), -m * theta * grown, rounding, doubt
     )
 
 
@@ -295,7 +298,9 @@ def enclose(table: Table, count: MessageCount, s: Saddle, *, rtol: float, max_no
     tail = _tail(pair_delta, pair_c, step, (2 * windows + 1) * (1 + 1e-12) * math.pi / delta)
 
     value = total * step / (2 * math.pi)
-    lower, upper = value - alias - tail - skipped, value + tail + skipped
+    # |dD| <= E[sum of doubts; S > 0] / m <= (m G) E_theta[doubt] / m * m, by Markov's inequality for e^{theta S}.
+    doubt = count.largest * float(s.tilted @ s.doubt)
+    lower, upper = value - alias - tail - skipped - doubt, value + tail + skipped + doubt
     unit = s.log_scale + s.log_total
     log_lower = max(unit + math.log(lower), least) if lower > 0 else least
     return log_lower - margin, min(unit + math.log(upper), most) + margin

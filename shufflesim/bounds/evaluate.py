@@ -99,7 +99,7 @@ class Divergence:
             grids = [exact.Grid(self.table, self.count.fixed + int(more), floor) for more in k]
             if sum(grid.size for grid in grids) > terms:
                 return None
-            parts = np.array([exact.enclose(self.table, grid, s.x, s.rounding) for grid in grids])
+            parts = np.array([exact.enclose(self.table, grid, s.x, s.doubt, s.rounding) for grid in grids])
             low, high = (float(end) for end in special.logsumexp(parts + log_weight[:, None], axis=0))
             if low > log_d - 20 or all(grid.complete for grid in grids):
                 break

@@ -65,11 +65,11 @@ def _range(m: int, w: float, log_floor: float) -> tuple[int, int]:
     return max(0, math.floor(m * w - reach)), min(m, math.ceil(m * w + reach))
 
 
-def enclose(table: Table, grid: Grid, x: Array, rounding: float) -> tuple[float, float]:
+def enclose(table: Table, grid: Grid, x: Array, doubt: Array, rounding: float) -> tuple[float, float]:
     """Enclosure of log D in one direction for `grid.m` messages, by the sum over the grid.
 
-    `x` is X per row, largest value 1, and the result is in that unit; `rounding` is the relative allowance for the last digits
-    of the table and of X (see `contour.Saddle`).
+    `x` is X per row, largest value 1, and the result is in that unit; `doubt` is the uncertainty of each X and `rounding` a
+    relative allowance (see `contour.Saddle`).
 
     Notes
     -----
@@ -78,7 +78,7 @@ def enclose(table: Table, grid: Grid, x: Array, rounding: float) -> tuple[float,
     m = grid.m
     a, b = sorted(grid.inner, key=lambda row: -x[row])
     axes = [np.arange(grid.ranges[i][0], grid.ranges[i][1] + 1, dtype=float) for i in grid.enumerated]
-    total, cancelled, log_scale = 0.0, 0.0, -math.inf
+    sums, log_scale = np.zeros(3), -math.inf
     rest = axes[1:]
     mesh = [g.ravel() for g in np.meshgrid(*rest, indexing="ij")] if rest else [np.zeros(1)]
     outer = axes[0] if axes else np.zeros(1)
@@ -89,16 +89,16 @@ def enclose(table: Table, grid: Grid, x: Array, rounding: float) -> tuple[float,
         if axes:
             counts.append(np.repeat(head, mesh[0].size))
             counts.extend(np.tile(g, head.size) for g in (mesh if rest else []))
-        log_weight, value, size = _terms(table, x, m, grid.enumerated, counts, a, b)
+        log_weight, values = _terms(table, x, doubt, m, grid.enumerated, counts, a, b)
         top = float(log_weight.max(initial=-math.inf))
         if top == -math.inf:
             continue
         if top > log_scale:
             shrink = math.exp(max(log_scale - top, -745.0)) if log_scale > -math.inf else 0.0
-            total, cancelled, log_scale = total * shrink, cancelled * shrink, top
+            sums, log_scale = sums * shrink, top
         weight = np.exp(np.maximum(log_weight - log_scale, -700.0))
-        total += float(weight @ value)
-        cancelled += float(weight @ size)
+        sums += values @ weight
+    total, cancelled, doubtful = (float(v) for v in sums)
     omitted = _omitted(table, m, grid)
     # Logs of the weights: at most log(m + 1) for each message that is not in the largest row, and t log(w_a + w_b).
     used = float(sum(min(grid.ranges[i][1], m - grid.ranges[i][0]) for i in grid.enumerated))
@@ -107,7 +107,7 @@ def enclose(table: Table, grid: Grid, x: Array, rounding: float) -> tuple[float,
     rounding += 8 * _MACHINE * (1 + (used + 1) * math.log(m + 1) + exponent)
     if total <= 0:
         return -math.inf, math.log(omitted + UNDERFLOW)
-    rounding += (TAIL_ACCURACY[0] + TAIL_ACCURACY[1] * m) * cancelled / total
+    rounding += ((TAIL_ACCURACY[0] + TAIL_ACCURACY[1] * m) * cancelled + doubtful) / total
     value = log_scale + math.log(total)
     if omitted > 0:
         upper = value + math.log1p(rounding + math.exp(min(700.0, math.log(omitted) - value)))
@@ -123,9 +123,10 @@ def _log_both(table: Table, a: int, b: int, rows: list[int]) -> float:
 
 
 def _terms(
-    table: Table, x: Array, m: int, rows: list[int], counts: list[Array], a: int, b: int
-) -> tuple[Array, Array, Array]:
-    """Log-probability of each vector of counts, E[max(0, S)]/m given it, and the size of the parts that this is the difference of."""
+    table: Table, x: Array, doubt: Array, m: int, rows: list[int], counts: list[Array], a: int, b: int
+) -> tuple[Array, Array]:
+    """Log-probability of each vector of counts; and, given it, three means over m: max(0, S), the size of the two parts that it is
+    the difference of, and the summed doubts where S > 0 (or might be, up to them)."""
     used = np.sum(counts, axis=0) if counts else np.zeros(1)
     keep = used <= m
     counts, used = [c[keep] for c in counts], used[keep]
@@ -134,17 +135,27 @@ def _terms(
     # m!/(t! used!) = 1/((m + 1) B(t + 1, used + 1)), without the cancellation of log-gammas.
     log_weight = -math.log(m + 1) - special.betaln(t + 1.0, used + 1.0) + special.gammaln(used + 1.0)
     log_weight = log_weight + t * _log_both(table, a, b, rows)
-    level = x[b] * t
+    level, sure, doubts = x[b] * t, x[a] * t, doubt[b] * t
     for row, c in zip(rows, counts, strict=True):
         log_weight = log_weight - special.gammaln(c + 1.0) + special.xlogy(c, float(table.weight[row]))
-        level = level + x[row] * c
+        level, sure, doubts = level + x[row] * c, sure + x[row] * c, doubts + doubt[row] * c
     rho, gap = w_a / (w_a + w_b), float(x[a] - x[b])
     if gap <= 0:
-        value = np.maximum(level, 0.0) / m
-        return log_weight, value, value
-    k = np.floor(np.clip(-level / gap, -1.0, m + 1.0)) + 1
-    gain, loss = gap * t * rho * _upper_tail(k - 1, t - 1, rho), level * _upper_tail(k, t, rho)
-    return log_weight, np.maximum(gain + loss, 0.0) / m, (gain + np.abs(loss)) / m
+        value = np.maximum(level, 0.0)
+        return log_weight, np.array([value, value, np.where(level > -doubts, doubts + doubt[a] * t, 0.0)]) / m
+    threshold = np.clip(-level / gap, -1.0, m + 1.0)
+    k = np.floor(threshold) + 1
+    one_less, tail = _upper_tail(k - 1, t - 1, rho), _upper_tail(k, t, rho)
+    gain, loss = gap * t * rho * one_less, level * tail
+    # a = t alone: the two parts would cancel where one B outweighs everything else.
+    alone = np.maximum(sure, 0.0) * np.exp(t * (math.log(w_a) - math.log(w_a + w_b)))
+    value = np.where(k == t, alone, np.maximum(gain + loss, 0.0))
+    size = np.where(k == t, alone, gain + np.abs(loss))
+    # Where a = k - 1 misses S > 0 by less than the doubt, it counts as well; Pr[a >= k - 1] is not worth a closer look then.
+    tied = (threshold - (k - 1)) * gap <= doubts + (doubt[a] - doubt[b]) * np.maximum(k - 1, 0.0)
+    tail = np.where(tied, _upper_tail(np.where(tied, k - 1, 0), t, rho), tail)
+    doubts = doubts * tail + max(0.0, float(doubt[a] - doubt[b])) * t * np.where(tied, tail, rho * one_less)
+    return log_weight, np.array([value, size, doubts]) / m
 
 
 def _omitted(table: Table, m: int, grid: Grid) -> float:

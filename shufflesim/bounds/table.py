@@ -147,12 +147,16 @@ class Table:
         all X is at most m times the largest error, and not positive once a row comes up that outweighs this; so D is at most
         that error times the probability that all messages are in the other rows. -inf where even X + error is negative.
         """
+        if eps > self.log_max_ratio * (1 + 1e-12) + 1e-12:
+            return -math.inf
         growth = math.exp(eps) if eps < 709 else math.inf
         with np.errstate(over="ignore", invalid="ignore"):
             grown = np.where(self.g1 > 0, growth * self.g1, 0.0)
             x, error = self.g0 - grown, EXCESS_ULPS * np.finfo(float).eps * (self.g0 + grown)
             if np.any(x > error):
                 return None
+            if growth == math.inf:
+                return 0.0  # no float tells e^eps from the largest ratio: D <= 1
             top = float((x + error).max())
             if top <= 0:
                 return -math.inf
