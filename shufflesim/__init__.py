@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 # Imported on first use: they bring pandas, matplotlib or mpmath, which a short script may not need.
-_LATE = ("catalogue", "datasets", "mechanisms", "plots", "precision", "protocols")
+_LATE = ("catalogue", "datasets", "domains", "mechanisms", "plots", "precision", "protocols")
 
 
 def __getattr__(name: str) -> Any:

@@ -61,6 +61,10 @@ class Saddle:
     rounding: float  # relative rounding allowance on D, for the exponents
     doubt: Array  # uncertainty of X per row, from the last digits of the table and of e^eps
 
+    def accuracy(self, messages: float) -> float:
+        """Relative width that no method can go below, to leading order: D is about G(theta)/(theta (1 + theta spread))."""
+        return self.rounding + messages * float(self.tilted @ self.doubt) * self.theta * (1 + self.theta * self.spread)
+
 
 def log_moment(table: Table, x: Array, theta: float) -> float:
     """log E[e^{theta X}] without cancellation for small theta and without overflow for large."""

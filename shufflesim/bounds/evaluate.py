@@ -61,10 +61,9 @@ class Divergence:
             return -math.inf, -math.inf, "exact sum"
         if (self.count.largest <= EXACT_MESSAGES or self._few(s)) and (by_sum := self._sum(s, EXACT_TERMS)) is not None:
             return *by_sum, "exact sum"
-        nodes = CONTOUR_CELLS // self.table.size
+        nodes = CONTOUR_CELLS // (self.table.size * (contour.LAGUERRE_NODES if self.count.is_random else 1))
         low, high = contour.enclose(self.table, self.count, s, rtol=rtol, max_nodes=nodes)
-        # No method can beat the rounding allowance, which both share.
-        if high - low > 4 * (rtol + s.rounding):
+        if high - low > 4 * (rtol + s.accuracy(self.count.largest)):
             by_sum = self._sum(s, EXACT_TERMS_MAX)
             if by_sum is not None and by_sum[1] - by_sum[0] < high - low:
                 return *by_sum, "exact sum"

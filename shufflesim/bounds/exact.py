@@ -90,14 +90,14 @@ def enclose(table: Table, grid: Grid, x: Array, doubt: Array, rounding: float) -
             counts.append(np.repeat(head, mesh[0].size))
             counts.extend(np.tile(g, head.size) for g in (mesh if rest else []))
         log_weight, values = _terms(table, x, doubt, m, grid.enumerated, counts, a, b)
-        top = float(log_weight.max(initial=-math.inf))
+        with np.errstate(divide="ignore"):
+            logs = log_weight + np.log(values)
+        top = float(logs.max(initial=-math.inf))
         if top == -math.inf:
             continue
         if top > log_scale:
-            shrink = math.exp(max(log_scale - top, -745.0)) if log_scale > -math.inf else 0.0
-            sums, log_scale = sums * shrink, top
-        weight = np.exp(np.maximum(log_weight - log_scale, -700.0))
-        sums += values @ weight
+            sums, log_scale = sums * (math.exp(log_scale - top) if log_scale > -math.inf else 0.0), top
+        sums += np.exp(logs - log_scale).sum(axis=1)
     total, cancelled, doubtful = (float(v) for v in sums)
     omitted = _omitted(table, m, grid)
     # Logs of the weights: at most log(m + 1) for each message that is not in the largest row, and t log(w_a + w_b).

@@ -19,12 +19,16 @@ from .report import Check
 # Probability of a false alarm of one sampler check on a correct sampler, whatever the number of cells.
 FALSE_ALARM = 1e-9
 SAMPLES = 60_000
+# Distribution functions are compared on more reports: 5% too little noise moves them by no more than 0.01.
+CDF_SAMPLES = 400_000
 # Inputs whose reports are compared with the law.
 INPUTS = 6
 # Relative rounding allowed between a declaration and the enumerated truth.
 DECLARATION_RTOL = 1e-12
 # Absolute rounding of enumerated log-ratios and total variations of small laws.
 LAW_ATOL = 2e-15
+# Relative slack of the divergences that are compared between closed form and enumeration; enclosures decide, not points.
+GROUPS_RTOL = 1e-5
 # Largest channel on which all shuffles of two users, or all groups, are enumerated.
 ENUMERATED_INPUTS = 6
 ENUMERATED_OUTCOMES = 70
@@ -52,14 +56,14 @@ def _sampler(randomizer: Randomizer, rng: np.random.Generator) -> tuple[bool, st
     values = randomizer.domain.validate(randomizer.domain.example(INPUTS, rng))
     distances = []
     for value in values:
-        reports = randomizer.randomize(np.full(SAMPLES, value), rng)
+        reports = randomizer.randomize(np.full(CDF_SAMPLES, value), rng)
         expected = randomizer.cdf(value, np.sort(reports)) if reports.ndim == 1 else None
         if expected is None:
             return True, "no law to compare with; see the estimator"
-        steps = np.arange(SAMPLES + 1) / SAMPLES
+        steps = np.arange(CDF_SAMPLES + 1) / CDF_SAMPLES
         distances.append(max(float((steps[1:] - expected).max()), float((expected - steps[:-1]).max())))
     # Dvoretzky-Kiefer-Wolfowitz: Pr[distance > t] <= 2 exp(-2 n t^2), exact for every n.
-    limit = math.sqrt(math.log(2 * len(distances) / FALSE_ALARM) / (2 * SAMPLES))
+    limit = math.sqrt(math.log(2 * len(distances) / FALSE_ALARM) / (2 * CDF_SAMPLES))
     return max(distances) <= limit, f"largest distance of distribution functions {max(distances):.4f}, limit {limit:.4f}"
 
 
@@ -153,7 +157,7 @@ def _groups(randomizer: Randomizer, rng: np.random.Generator) -> tuple[bool, str
         return True, "no closed form and enumeration side by side"
     problems, gaps = [], []
     enumerated = enumerate_groups(law)
-    for n, eps in ((1, 0.0), (2, 0.3 * randomizer.epsilon), (7, 0.1 * randomizer.epsilon)):
+    for n, eps in ((1, 0.0), (2, 0.3 * randomizer.epsilon), (5, 0.1 * randomizer.epsilon)):
         for side, pick in (("blanket", OutcomeGroups.blanket_table), ("lower", OutcomeGroups.homogeneous_table)):
             ours = _worst([pick(g) for g in groups], n, eps)
             full = _worst([pick(g) for g in enumerated], n, eps)
@@ -174,5 +178,5 @@ def _worst(tables: list[Table | None], n: int, eps: float) -> tuple[float, float
     for table in tables:
         if table is None:
             return None
-        ends += [Divergence(t, MessageCount(n)).log_enclosure(eps)[:2] for t in (table, table.swapped())]
+        ends += [Divergence(t, MessageCount(n)).log_enclosure(eps, GROUPS_RTOL)[:2] for t in (table, table.swapped())]
     return max(low for low, _ in ends), max(high for _, high in ends)

@@ -1,0 +1,207 @@
+"""Every mechanism and protocol: conformance of each example, exact parameters, decoders, both sampling paths."""
+
+import math
+
+import numpy as np
+import pytest
+
+import shufflesim as ss
+from shufflesim import catalogue
+from shufflesim.empirical.law import true_parameters
+from shufflesim.mechanisms import GRR, OUE, RAPPOR, Laplace, LocalHash, RandomizedResponse
+from shufflesim.mechanisms.local_hash import best_range
+from shufflesim.protocols import BallsIntoBins, SingleMessage
+
+from .oracles import close, load, log_formula
+
+RANDOMIZERS = [m for cls in catalogue.mechanisms().values() for m in cls.examples()]
+PROTOCOLS = [p for cls in (*catalogue.protocols().values(), SingleMessage) for p in cls.examples()]
+
+
+@pytest.mark.parametrize("randomizer", RANDOMIZERS, ids=repr)
+def test_randomizer_conforms(randomizer):
+    report = ss.check_randomizer(randomizer)
+    assert report.passed, str(report)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS, ids=repr)
+def test_protocol_conforms(protocol):
+    report = ss.check_protocol(protocol)
+    assert report.passed, str(report)
+
+
+MAKERS = {
+    "GRR": lambda q, eps: GRR(eps, q["d"]),
+    "RR": lambda q, eps: RandomizedResponse(eps),
+    "RAPPOR basic one-time (one-hot, both bits flip)": lambda q, eps: RAPPOR(eps, q["d"]),
+    "local hash, uniformly random hash released with report": lambda q, eps: LocalHash(eps, q["d"], q["l"]),
+    "Laplace [0,1]": lambda q, eps: Laplace(eps),
+}
+
+
+@pytest.mark.parametrize(
+    "row",
+    [r for r in load("params") if r["mechanism"] in MAKERS],
+    ids=lambda r: f"{r['mechanism'][:12]} {r['parameters']} {r['eps0']}",
+)
+def test_declared_parameters_are_the_true_ones(row):
+    eps = log_formula(row["eps0"])
+    declared = MAKERS[row["mechanism"]](row["parameters"], eps).amplification
+    assert close(declared.p, row["true_p"], 1e-12)
+    assert close(declared.beta, row["true_beta"], 1e-12)
+    assert close(declared.q, row["true_q"], 1e-12)
+
+
+@pytest.mark.parametrize("randomizer", [GRR(1.3, 5), OUE(0.7, 4), RAPPOR(2.1, 5), LocalHash(1.1, 5, 3)], ids=repr)
+def test_declared_beta_is_attained(randomizer):
+    log_p, beta, _ = true_parameters(randomizer.log_channel())
+    assert randomizer.amplification.beta == pytest.approx(beta, rel=1e-12)
+    assert math.log(randomizer.amplification.p) == pytest.approx(log_p, rel=1e-12)
+
+
+def test_q_star_of_grr_is_needed_and_enough():
+    """q* = 1 is the truth of GRR; anything smaller makes the three-outcome bound fall below an exact data set."""
+    grr, eps = GRR(epsilon=math.log(3), d=3), math.log(2.2)
+    exact = ss.delta(grr, 3, eps, bound="lower").lower
+    assert exact == pytest.approx(36 / 625, rel=1e-9)
+    honest = grr.amplification
+    assert ss.delta(honest, 3, eps).upper >= exact
+    rest = 1 - honest.r0 - honest.r1
+    smaller = ss.VariationRatio(honest.p, honest.beta, honest.q, q_star=honest.omega / rest)
+    assert ss.delta(smaller, 3, eps).upper == pytest.approx(22 / 625, rel=1e-9)
+
+
+@pytest.mark.parametrize(("epsilon", "l"), [(0.2, 2), (1.0, 4), (2.0, 8), (3.0, 21), (30.0, 65536), (700.0, 65536)])
+def test_local_hash_range_minimises_the_variance(epsilon, l):  # noqa: E741
+    assert best_range(epsilon) == l
+    if epsilon < 5:
+        here = LocalHash(epsilon, 50, l).variance(np.zeros(1), 1)
+        for other in (l - 1, l + 1):
+            if other >= 2:
+                assert here <= LocalHash(epsilon, 50, other).variance(np.zeros(1), 1)
+
+
+@pytest.mark.parametrize(("d", "l"), [(5, 2), (16, 3), (30, 5), (9, 7), (300, 3)])
+def test_fourier_decoder_counts_what_the_direct_one_counts(d, l):  # noqa: E741
+    mechanism = LocalHash(1.0, d, l)
+    assert mechanism.fourier
+    rng = np.random.default_rng(5)
+    reports = mechanism.randomize(mechanism.domain.example(3000, rng), rng)
+    base = l ** np.arange(len(mechanism.digits), -1, -1)
+    cells = reports.astype(np.int64)[:, None] // base % l
+    hashed = cells[:, :-1] @ mechanism.digits.astype(np.int64) % l
+    direct = (hashed == cells[:, -1:]).sum(axis=0)
+    assert np.array_equal(mechanism.supports(mechanism.aggregate(reports)), direct)
+
+
+@pytest.mark.parametrize(("d", "l"), [(20, 4), (20, 6), (20, 9), (20, 10), (20, 5)])
+def test_hash_family_is_uniform_and_pairwise_independent(d, l):  # noqa: E741
+    """All functions of the family, all pairs of items: each difference of hashes equally often - hence collisions at 1/l."""
+    mechanism = LocalHash(1.0, d, l)
+    m = len(mechanism.digits)
+    a = np.stack(np.meshgrid(*[np.arange(l)] * min(m, 4), indexing="ij"), axis=-1).reshape(-1, min(m, 4))
+    hashed = a @ mechanism.digits[: a.shape[1]].astype(int) % l
+    small = mechanism.base ** a.shape[1]
+    for x in range(min(d, small)):
+        for y in range(x):
+            counts = np.bincount((hashed[:, x] - hashed[:, y]) % l, minlength=l)
+            assert np.all(counts == len(a) // l)
+
+
+def test_two_users_do_not_share_a_hash_function():
+    mechanism = LocalHash(1.0, 1000, 3)
+    reports = mechanism.randomize(np.zeros(10_000, dtype=np.uint16), np.random.default_rng(0))
+    functions = reports // 3
+    assert len(np.unique(functions)) > 2000
+
+
+@pytest.mark.parametrize("randomizer", [GRR(1.0, 6), RAPPOR(1.0, 6), OUE(1.0, 6)], ids=repr)
+def test_count_space_and_users_agree_in_distribution(randomizer):
+    """Counts of one item over 3000 runs of 40 users each way: Kolmogorov-Smirnov at a false-alarm probability of 1e-9."""
+    rng = np.random.default_rng(11)
+    values = np.array([0] * 25 + [3] * 15, dtype=np.uint8)
+    totals = np.bincount(values, minlength=6)
+    runs = 3000
+    users = np.array([randomizer.aggregate(randomizer.randomize(values, rng))[[0, 1, 3]] for _ in range(runs)])
+    counts = np.array([randomizer.sample_aggregate(totals, rng)[[0, 1, 3]] for _ in range(runs)])
+    limit = math.sqrt(2 * math.log(2 / 1e-9) / runs)
+    for column in range(3):
+        grid = np.arange(42)[:, None]
+        gap = np.abs((users[:, column] <= grid).mean(axis=1) - (counts[:, column] <= grid).mean(axis=1)).max()
+        assert gap <= limit
+
+
+def test_counts_condition_on_the_data():
+    """Bin(n_v, a) + Bin(n - n_v, b), not Bin(n, mixture): the latter's variance is far larger where a report is a near-truth."""
+    grr = GRR(4.0, 2)
+    rng = np.random.default_rng(3)
+    drawn = np.array([grr.sample_aggregate(np.array([500, 500]), rng)[0] for _ in range(4000)])
+    a, b = grr.support
+    assert drawn.var() == pytest.approx(500 * a * (1 - a) + 500 * b * (1 - b), rel=0.2)
+
+
+CONSTRUCTORS = [
+    (GRR, {"epsilon": 1.0, "d": 4}),
+    (RAPPOR, {"epsilon": 1.0, "d": 4}),
+    (OUE, {"epsilon": 1.0, "d": 4}),
+    (LocalHash, {"epsilon": 1.0, "d": 4, "l": 3}),
+    (RandomizedResponse, {"epsilon": 1.0}),
+    (Laplace, {"epsilon": 1.0}),
+]
+
+
+@pytest.mark.parametrize(("cls", "good"), CONSTRUCTORS, ids=lambda v: getattr(v, "__name__", ""))
+@pytest.mark.parametrize("bad", [0, -1, math.nan, math.inf, -math.inf, 701, "1", None, True, 1 + 1j], ids=repr)
+def test_bad_epsilon_is_refused(cls, good, bad):
+    with pytest.raises(ValueError, match=r"epsilon must be a number in \(0, 700\]"):
+        cls(**{**good, "epsilon": bad})
+
+
+@pytest.mark.parametrize("cls", [GRR, RAPPOR, OUE, LocalHash])
+@pytest.mark.parametrize("bad", [1, 0, -3, 2.5, 3.0, "3", None, True, math.nan], ids=repr)
+def test_bad_d_is_refused(cls, bad):
+    with pytest.raises(ValueError, match="d must be an integer >= 2, got"):
+        cls(1.0, bad)
+
+
+@pytest.mark.parametrize("bad", [1, 0, -1, 2.5, "3", 65_537, True])
+def test_bad_hash_range_is_refused(bad):
+    with pytest.raises(ValueError, match=r"l must be an integer in \[2, 65536\], got"):
+        LocalHash(1.0, 10, bad)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"low": 1.0, "high": 1.0}, "low must be < high"),
+        ({"low": 2.0, "high": 1.0}, "low must be < high"),
+        ({"low": math.nan}, "low must be a finite number"),
+        ({"high": math.inf}, "high must be a finite number"),
+        ({"low": -1e308, "high": 1e308}, "high - low must be finite"),
+    ],
+)
+def test_bad_interval_is_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Laplace(1.0, **arguments)
+
+
+@pytest.mark.parametrize("bad", [0, -1, math.nan, math.inf, 2e6, "1", None, True], ids=repr)
+def test_bad_dummies_are_refused(bad):
+    with pytest.raises(ValueError, match="dummies must be a number in"):
+        BallsIntoBins(4, bad)
+
+
+def test_numpy_integers_and_extreme_epsilons_are_fine():
+    assert GRR(np.float64(1.0), np.int64(4)) == GRR(1.0, 4)
+    for epsilon in (1e-9, 50, 700):
+        for cls, good in CONSTRUCTORS:
+            mechanism = cls(**{**good, "epsilon": epsilon})
+            values = mechanism.domain.example(50, np.random.default_rng(0))
+            values = mechanism.domain.validate(values)
+            reports = mechanism.randomize(values, np.random.default_rng(0))
+            assert np.all(np.isfinite(mechanism.estimate(mechanism.aggregate(reports), 50)))
+
+
+def test_repr_shows_the_contract():
+    assert repr(GRR(2.0, 5)) == "GRR(epsilon=2.0, d=5)"
+    assert repr(RandomizedResponse(2.0)) == "RandomizedResponse(epsilon=2.0)"
