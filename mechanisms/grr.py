@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from shufflesim._sampling import bernoulli
 from shufflesim.bounds import OutcomeGroups, VariationRatio
 from shufflesim.domains import Array
 from shufflesim.randomizer import CategoricalRandomizer
@@ -74,7 +75,7 @@ class GRR(CategoricalRandomizer):
     def randomize(self, values: Array, rng: np.random.Generator) -> Array:
         """Perturb codes, shape (n,) -> codes, shape (n,), same dtype."""
         reports = rng.integers(0, self.d, values.shape[0], dtype=values.dtype)
-        np.copyto(reports, values, where=rng.random(values.shape[0]) < self.truthful)
+        np.copyto(reports, values, where=bernoulli(rng, self.truthful, values.shape[0]))
         return reports
 
     def aggregate(self, reports: Array) -> Array:
@@ -104,16 +105,14 @@ class GRR(CategoricalRandomizer):
         if self.d == 2:
             del cases["others hold a third value"]
         return tuple(
-            OutcomeGroups(
-                self._masses([a, b, b]), self._masses([b, a, b]), self._masses(other), self._masses([b, b, b]), note
-            )
+            OutcomeGroups(self._masses([a, b, b]), self._masses([b, a, b]), self._masses(other), self._masses([b, b, b]), note)
             for note, other in cases.items()
         )
 
-    def _masses(self, first_three: list[float]) -> list[float]:
+    def _masses(self, first_three: list[float]) -> Array:
         """Masses of the outcomes x0, x1, a third value (if there is one), and all the rest."""
         b = self.support[1]
-        return first_three[: min(self.d, 3)] + [max(0, self.d - 3) * b]
+        return np.array([*first_three[: min(self.d, 3)], max(0, self.d - 3) * b])
 
     @classmethod
     def examples(cls) -> Iterator[GRR]:

@@ -102,8 +102,7 @@ class Laplace(Randomizer):
         held = {"others hold low": 0.0, "others hold high": 1.0, "others hold the middle": 0.5}
         masses = {x: self._cell_masses(edges - x) for x in (0.0, 0.5, 1.0)}
         return tuple(
-            OutcomeGroups(masses[0.0], masses[1.0], masses[x], None, f"inputs low, high, {note}")
-            for note, x in held.items()
+            OutcomeGroups(masses[0.0], masses[1.0], masses[x], None, f"inputs low, high, {note}") for note, x in held.items()
         )
 
     def _cell_masses(self, edges: Array) -> Array:

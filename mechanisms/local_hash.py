@@ -15,6 +15,7 @@ import numpy as np
 from scipy import fft
 
 from shufflesim._checks import check_integer
+from shufflesim._sampling import bernoulli
 from shufflesim.bounds import OutcomeGroups, VariationRatio
 from shufflesim.domains import Array
 from shufflesim.randomizer import CategoricalRandomizer
@@ -66,7 +67,7 @@ class LocalHash(CategoricalRandomizer):
 
     epsilon: float
     d: int
-    l: int | None = None  # type: ignore[assignment]  # noqa: E741 - the field's own name for it
+    l: int | None = None  # noqa: E741 - the paper's name is g, the field says l
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -77,8 +78,7 @@ class LocalHash(CategoricalRandomizer):
     @property
     def _range(self) -> int:
         """l, which __post_init__ has made an integer."""
-        assert self.l is not None  # noqa: S101
-        return self.l
+        return int(self.l or 0)
 
     @cached_property
     def base(self) -> int:
@@ -127,7 +127,7 @@ class LocalHash(CategoricalRandomizer):
             hashed += row.astype(np.int64) * digit[values]
         hashed %= l
         y = rng.integers(0, l, n, dtype=kind)
-        np.copyto(y, hashed, where=rng.random(n) < truthful, casting="unsafe")
+        np.copyto(y, hashed, where=bernoulli(rng, truthful, n), casting="unsafe")
         if not self.fourier:
             return np.vstack((a, y)).T.copy()
         cell = np.zeros(n, dtype=np.min_scalar_type(l ** (len(a) + 1) - 1))
@@ -198,9 +198,7 @@ class LocalHash(CategoricalRandomizer):
             rows.append([probability * rest * other] * 4)
         columns = np.array(rows).T
         names = ("others hold x0", "others hold x1", "others hold a third value")
-        return tuple(
-            OutcomeGroups(columns[0], columns[1], columns[k], columns[3], names[k]) for k in range(min(self.d, 3))
-        )
+        return tuple(OutcomeGroups(columns[0], columns[1], columns[k], columns[3], names[k]) for k in range(min(self.d, 3)))
 
     def _patterns(self) -> list[tuple[float, tuple[int, int, int]]]:
         """Probability of each pattern of agreement of (h(x0), h(x1), h(x*)).
@@ -237,4 +235,4 @@ def best_range(epsilon: float) -> int:
         return L_MAX
     e = math.exp(epsilon)
     candidates = {max(2, min(L_MAX, math.floor(e + 1) + k)) for k in (0, 1)}
-    return min(candidates, key=lambda l: (e + l - 1) ** 2 / (l - 1))
+    return min(candidates, key=lambda size: (e + size - 1) ** 2 / (size - 1))

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from shufflesim._sampling import bernoulli
 from shufflesim.bounds import OutcomeGroups, VariationRatio
 from shufflesim.domains import Array
 from shufflesim.randomizer import CategoricalRandomizer
@@ -55,8 +56,8 @@ class _Unary(CategoricalRandomizer):
         """Perturb codes, shape (n,) -> bits packed along each row, uint8, shape (n, ceil(d/8))."""
         a, b = self.support
         n = values.shape[0]
-        bits = rng.random((n, self.d)) < b
-        bits[np.arange(n), values] = rng.random(n) < a
+        bits = bernoulli(rng, b, (n, self.d))
+        bits[np.arange(n), values] = bernoulli(rng, a, n)
         return np.packbits(bits, axis=1)
 
     def aggregate(self, reports: Array) -> Array:
@@ -87,7 +88,7 @@ class _Unary(CategoricalRandomizer):
         """Outcomes by the bits of x0, x1, x*, and whether any other bit is 0 (only then the smallest probability is low)."""
         tracked = min(self.d, 3)
         a, b = self.support
-        off_a, off_b = (math.exp(v) for v in self.log_off)
+        off_b = math.exp(self.log_off[1])
         high, low = a / b, math.exp(self.log_off[0] - self.log_off[1])
         rows = []
         for pattern in itertools.product((0, 1), repeat=tracked):
@@ -100,9 +101,7 @@ class _Unary(CategoricalRandomizer):
                     rows.append([mass * r for r in ratio] + [mass * floor])
         columns = np.array(rows).T
         names = ("others hold x0", "others hold x1", "others hold a third value")
-        return tuple(
-            OutcomeGroups(columns[0], columns[1], columns[k], columns[-1], names[k]) for k in range(tracked)
-        )
+        return tuple(OutcomeGroups(columns[0], columns[1], columns[k], columns[-1], names[k]) for k in range(tracked))
 
 
 @dataclass(frozen=True)

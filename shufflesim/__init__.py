@@ -6,7 +6,6 @@ from typing import Any
 from ._version import __version__
 from .bounds import Bracket, VariationRatio, bound_table, delta, epsilon
 from .domains import categorical
-from .empirical import check_protocol, check_randomizer
 from .protocol import Protocol
 from .randomizer import ChannelRandomizer, Randomizer
 from .results import Simulation
@@ -31,15 +30,18 @@ __all__ = [
     "simulate",
 ]
 
-# Imported on first use: they bring pandas, matplotlib or mpmath, which a short script may not need.
-_LATE = ("catalogue", "datasets", "domains", "mechanisms", "plots", "precision", "protocols")
+# Imported on first use: they bring SciPy, pandas, matplotlib or mpmath, which a short script may not need.
+_LATE_MODULES = ("catalogue", "datasets", "domains", "empirical", "mechanisms", "plots", "precision", "protocols")
+_LATE_NAMES = {"check_protocol": "empirical", "check_randomizer": "empirical"}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LATE:
+    if name in _LATE_MODULES:
         return import_module(f".{name}", __name__)
+    if name in _LATE_NAMES:
+        return getattr(import_module(f".{_LATE_NAMES[name]}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_LATE})
+    return sorted({*__all__, *_LATE_MODULES})

@@ -98,9 +98,7 @@ class Categories(Domain):
             array = array.view(np.uint8)
         if array.dtype.kind not in "iu":
             hint = " (encode a column with shufflesim.categorical)" if array.dtype.kind in "OUST" else ""
-            raise ValueError(
-                f"values must be integer codes in 0..{self.d - 1}, got {array.dtype} such as {array[0]!r}{hint}"
-            )
+            raise ValueError(f"values must be integer codes in 0..{self.d - 1}, got {array.dtype} such as {array[0]!r}{hint}")
         low, high = int(array.min()), int(array.max())
         if low < 0 or high >= self.d:
             bad = int(np.argmax((array < 0) | (array >= self.d)))
@@ -158,9 +156,7 @@ class Interval(Domain):
         inside = (array >= self.low) & (array <= self.high)
         if not inside.all():
             bad = int(np.argmin(inside))
-            raise ValueError(
-                f"values must be in [{self.low:g}, {self.high:g}], got {array[bad].item()!r} at position {bad}"
-            )
+            raise ValueError(f"values must be in [{self.low:g}, {self.high:g}], got {array[bad].item()!r} at position {bad}")
         return array.astype(float, copy=False)
 
     def total(self, values: Array) -> Array:
@@ -221,15 +217,15 @@ def categorical(column: Any, domain: Any = None) -> pd.Series[Any]:
             raise ValueError(f"the domain must list distinct labels without missing ones, got {list(labels)[:5]}...")
     if len(labels) < 2:
         raise ValueError(f"the domain must have at least 2 categories, got {list(labels)}")
+    index = pd.Index(labels)
     if isinstance(series.dtype, pd.CategoricalDtype):
-        encoded = series.cat.set_categories(labels)
+        codes = index.get_indexer(series.cat.categories)[series.cat.codes]
     else:
-        encoded = series.astype(pd.CategoricalDtype(labels))
-    outside = encoded.isna()
-    if outside.any():
-        bad = int(outside.argmax())
+        codes = index.get_indexer(series)
+    if codes.min() < 0:
+        bad = int(codes.argmin())
         raise ValueError(f"every value must be in the domain, got {_plain(series.iloc[bad])!r} at position {bad}")
-    return encoded
+    return pd.Series(pd.Categorical.from_codes(codes, categories=index), index=series.index, name=series.name)
 
 
 def _plain(label: Any) -> Any:
@@ -241,14 +237,12 @@ def _sorted(labels: Any) -> Any:
     try:
         return sorted(labels)
     except TypeError:
-        raise ValueError(
-            f"the column must have labels of one type, got {sorted({type(x).__name__ for x in labels})}"
-        ) from None
+        raise ValueError(f"the column must have labels of one type, got {sorted({type(x).__name__ for x in labels})}") from None
 
 
 def _codes_of(values: Any, d: int) -> Any:
     """Codes of a pandas categorical; anything else unchanged."""
-    dtype = getattr(values, "dtype", None)
+    dtype: Any = getattr(values, "dtype", None)
     if getattr(dtype, "name", None) != "category":
         return values
     codes = np.asarray(values.codes if hasattr(values, "codes") else values.cat.codes)

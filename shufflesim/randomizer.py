@@ -25,8 +25,8 @@ class Randomizer(ABC):
     """A local randomizer: each user perturbs a value into one report.
 
     Subclasses are frozen dataclasses with a field `epsilon`. A subclass writes `domain`, `amplification`, `randomize`,
-    `aggregate`, `estimate`, `variance`, `bits` and `examples`; and what it knows of its law: `log_channel` (tiny instances), `cdf`
-    (continuous reports) and `groups` (likelihood ratios in closed form). If the law is a small matrix, subclass
+    `aggregate`, `estimate`, `variance`, `bits` and `examples`; and what it knows of its law: `log_channel` (tiny instances),
+    `cdf` (continuous reports) and `groups` (likelihood ratios in closed form). If the law is a small matrix, subclass
     `ChannelRandomizer` instead: then `channel` alone is enough.
 
     Attributes
@@ -167,7 +167,7 @@ class ChannelRandomizer(Randomizer):
     ...         e = np.exp(self.epsilon)
     ...         return np.array([[e, 1, 1], [1, e, 1], [1, 1, e]]) / (e + 2)
     >>> Stay(1.0).amplification
-    VariationRatio(p=2.71828, beta=0.364176, q=2.71828)
+    VariationRatio(p=2.71828, beta=0.364175, q=2.71828)
     """
 
     @abstractmethod

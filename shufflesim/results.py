@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import special
 
 from ._version import __version__
 from .bounds import bound_table
@@ -70,6 +69,7 @@ class Simulation:
         estimate itself is unbiased and never clipped, so that it can be negative.
         """
         import pandas as pd
+        from scipy import special
 
         feasible = self.estimate
         if self.protocol.domain.target == "count":

@@ -97,7 +97,7 @@ def simulate(
     n = len(values)
     total: Any = 0
     aggregate: Any = 0
-    messages, reported = 0, 0
+    messages, reported = 0.0, 0
     for index, start in enumerate(range(0, n, block)):
         stop = min(start + block, n)
         part = _validated(protocol, values, start, stop)
@@ -178,7 +178,7 @@ def _draw_counts(protocol: Protocol, total: Array, n: int, root: np.random.SeedS
 
 
 def _labels(protocol: Protocol, data: Any) -> Array:
-    dtype = getattr(data, "dtype", None)
+    dtype: Any = getattr(data, "dtype", None)
     if getattr(dtype, "name", None) == "category":
         return np.asarray(dtype.categories)
     return protocol.domain.labels

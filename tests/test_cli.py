@@ -168,10 +168,7 @@ def test_bound_prints_each_number_on_its_side_and_marks_what_is_not_proved():
         gap = Decimal(ratio) - Decimal(row["amplification_ratio"])
         assert (gap <= 0) if side == "upper" else (gap >= 0)
     assert "sound = NO: not proved" in text
-    assert (
-        "sound = NO"
-        not in ok("bound", "balls-into-bins", "-p", "d=3", "-p", "dummies=1", "-n", 9, "--delta", 0.1).stdout
-    )
+    assert "sound = NO" not in ok("bound", "balls-into-bins", "-p", "d=3", "-p", "dummies=1", "-n", 9, "--delta", 0.1).stdout
 
 
 @pytest.mark.parametrize("eps", [0.0, 0.1, -0.5])
@@ -182,9 +179,7 @@ def test_bound_at_eps_gives_delta_of_every_claim(eps):
     for row in rows:
         bracket = ss.delta(x, 100, eps, bound=row["bound"])
         assert row["delta"] == float(bracket)
-        assert (row["enclosure_low"], row["enclosure_high"]) == (bracket.lower, bracket.upper) or row[
-            "bound"
-        ] == "sound"
+        assert (row["enclosure_low"], row["enclosure_high"]) == (bracket.lower, bracket.upper) or row["bound"] == "sound"
     assert {row["side"] for row in rows} == {"upper", "lower"}
     assert "delta" in ok(*GRR_BOUND, "--eps", eps).stdout
 
@@ -197,26 +192,20 @@ def test_bound_of_a_declaration():
 
 
 def test_bound_accepts_p_inf_and_writes_infinities_as_text():
-    document = json.loads(
-        ok("bound", "--p", "inf", "--beta", 1, "--q", 16, "-n", "1e6", "--delta", "1e-8", "--json").stdout
-    )
+    document = json.loads(ok("bound", "--p", "inf", "--beta", 1, "--q", 16, "-n", "1e6", "--delta", "1e-8", "--json").stdout)
     assert document["local_epsilon"] == "inf"
     assert document["bounds"][0]["epsilon"] == float(ss.epsilon(BallsIntoBins(16, 1), 999_999, 1e-8))
 
 
 @pytest.mark.parametrize("epsilon", ["1e-9", "50", "700"])
 def test_bound_at_extreme_local_budgets(epsilon):
-    rows = json.loads(
-        ok("bound", "grr", "-p", f"epsilon={epsilon}", "-p", "d=3", "-n", 100, "--delta", 1e-3, "--json").stdout
-    )
+    rows = json.loads(ok("bound", "grr", "-p", f"epsilon={epsilon}", "-p", "d=3", "-n", 100, "--delta", 1e-3, "--json").stdout)
     for row in rows["bounds"]:
         assert 0 <= row["epsilon"] <= float(epsilon) * (1 + 1e-12)
 
 
 def test_bound_of_one_user():
-    rows = json.loads(ok("bound", "grr", "-p", "epsilon=1", "-p", "d=3", "-n", 1, "--delta", 1e-3, "--json").stdout)[
-        "bounds"
-    ]
+    rows = json.loads(ok("bound", "grr", "-p", "epsilon=1", "-p", "d=3", "-n", 1, "--delta", 1e-3, "--json").stdout)["bounds"]
     assert rows[0]["epsilon"] == float(ss.epsilon(GRR(1.0, 3), 1, 1e-3))
 
 
@@ -491,9 +480,7 @@ def test_missing_file_and_folder_are_refused():
 def test_unreadable_file_is_refused():
     Path("x.csv").write_bytes(GOOD)
     Path("x.csv").chmod(0)
-    assert "Permission denied" in refused(
-        "run", "grr", "-p", "epsilon=2", "--data", "x.csv", "--column", "city", *SETTINGS
-    )
+    assert "Permission denied" in refused("run", "grr", "-p", "epsilon=2", "--data", "x.csv", "--column", "city", *SETTINGS)
 
 
 @pytest.mark.parametrize(
@@ -553,17 +540,13 @@ def test_dropna_is_explicit_says_what_it_did_and_keeps_integers_exact():
 )
 def test_run_refuses(args, message):
     Path("data.csv").write_bytes(GOOD)
-    assert message in refused(
-        "run", "grr", "-p", "epsilon=2", "--data", "data.csv", "--column", "city", "--delta", 1e-6, *args
-    )
+    assert message in refused("run", "grr", "-p", "epsilon=2", "--data", "data.csv", "--column", "city", "--delta", 1e-6, *args)
 
 
 def test_run_needs_data_and_delta():
     assert "got none" in refused("run", "grr", "-p", "epsilon=2", "--column", "c", "--delta", 0.1)
     assert "Missing option '--delta'" in refused("run", "grr", "-p", "epsilon=2", "--column", "c")
-    assert "did you mean 'flights'?" in refused(
-        "run", "grr", "--dataset", "fligths", "--column", "dest", "--delta", 0.1
-    )
+    assert "did you mean 'flights'?" in refused("run", "grr", "--dataset", "fligths", "--column", "dest", "--delta", 0.1)
     assert "did you mean 'dest'?" in refused("run", "grr", "--dataset", "flights", "--column", "dst", "--delta", 0.1)
 
 
@@ -618,9 +601,7 @@ def test_numbers_are_taken_as_they_are():
 )
 def test_numbers_are_refused(cells, args, message):
     Path("data.csv").write_text("x\n" + cells)
-    assert message in refused(
-        "run", "laplace", "-p", "epsilon=2", "--data", "data.csv", "--column", "x", *SETTINGS, *args
-    )
+    assert message in refused("run", "laplace", "-p", "epsilon=2", "--data", "data.csv", "--column", "x", *SETTINGS, *args)
 
 
 def test_a_text_column_is_no_number():
@@ -640,9 +621,7 @@ def test_the_run_is_the_library_s():
     carrier = ss.datasets.load("flights")["carrier"]
     expected = ss.simulate(GRR(2.0, 16), carrier, delta=1e-8, seed=7, confidence=0.9)
     pd.testing.assert_frame_equal(pd.read_parquet("a/b/estimates.parquet"), expected.estimates, check_dtype=False)
-    assert sorted(path.name for path in Path("a/b").iterdir()) == [
-        f"estimates.{s}" for s in ("csv", "json", "parquet", "png")
-    ]
+    assert sorted(path.name for path in Path("a/b").iterdir()) == [f"estimates.{s}" for s in ("csv", "json", "parquet", "png")]
     assert Path("a/b/estimates.png").read_bytes().startswith(b"\x89PNG")
     for path in Path("a/b").iterdir():
         assert f"saved {path}\n" in result.stdout
@@ -695,9 +674,7 @@ def test_counts_are_drawn_on_request():
 def test_only_the_column_is_read_from_parquet(monkeypatch):
     read = []
     original = pq.ParquetFile.read
-    monkeypatch.setattr(
-        pq.ParquetFile, "read", lambda self, columns: read.append(columns) or original(self, columns=columns)
-    )
+    monkeypatch.setattr(pq.ParquetFile, "read", lambda self, columns: read.append(columns) or original(self, columns=columns))
     run_on(["b", "a"], ".parquet")
     assert read == [["c"]]
 

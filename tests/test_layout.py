@@ -71,11 +71,7 @@ class TestEntryPoints:
 
     def test_every_class_has_one(self, group):
         module, contract, without = GROUPS[group]
-        classes = {
-            name
-            for name in module.__all__
-            if inspect.isclass(cls := getattr(module, name)) and issubclass(cls, contract)
-        }
+        classes = {name for name in module.__all__ if inspect.isclass(cls := getattr(module, name)) and issubclass(cls, contract)}
         listed = [value.partition(":")[2] for value in PYPROJECT["project"]["entry-points"][group].values()]
         assert sorted(listed) == sorted(classes - without)
 
@@ -171,9 +167,7 @@ class TestMakefile:
     def make(self, *arguments):
         # As from a shell, also where `make test` runs this: without what a make hands down to the makes inside it.
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
-        return subprocess.run(
-            ["make", *arguments], cwd=ROOT, capture_output=True, text=True, check=False, env=environment
-        )
+        return subprocess.run(["make", *arguments], cwd=ROOT, capture_output=True, text=True, check=False, env=environment)
 
     def test_help_lists_every_target(self):
         phony = re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split()

@@ -94,9 +94,7 @@ def test_wheel_holds_the_package_and_nothing_else(wheel):
         assert f"shufflesim/{name}" in names
     for name in PYPROJECT["project"]["license-files"]:
         assert f"{info}/licenses/{name}" in names
-    assert all(
-        name.endswith((".py", ".parquet", "PROVENANCE.md", "py.typed")) for name in names if not name.startswith(info)
-    )
+    assert all(name.endswith((".py", ".parquet", "PROVENANCE.md", "py.typed")) for name in names if not name.startswith(info))
 
 
 def test_outside_the_repository(installed):

@@ -10,11 +10,12 @@ import numpy as np
 from .._checks import check_delta, check_users, nearest
 from .bracket import Bracket, Side, exp_down, exp_up
 from .claim import Claim
-from .evaluate import Divergence
 from .table import Table
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from .evaluate import Divergence
 
 # Every name that `bound=` understands; which of them apply depends on what is known about the object.
 BOUNDS = ("sound", "published", "three-outcome", "blanket", "lower")
@@ -62,6 +63,7 @@ def delta(x: Bounded, n: int, eps: Any, *, bound: str = "sound") -> Bracket:
     --------
     The smallest counterexample to the published bound: 3 users, 3 options, e^eps0 = 3, and e^eps = 2.
 
+    >>> from shufflesim import VariationRatio
     >>> x = VariationRatio(p=3, beta=0.4, q=3, q_star=1)
     >>> round(float(delta(x, 3, math.log(2), bound="published")), 9), round(float(delta(x, 3, math.log(2))), 9)
     (0.072, 0.08)
@@ -108,6 +110,7 @@ def epsilon(x: Bounded, n: int, delta: float, *, bound: str = "sound") -> Bracke
 
     Examples
     --------
+    >>> from shufflesim import VariationRatio
     >>> float(epsilon(VariationRatio(p=math.e, beta=0.3, q=math.e), 10_000, 1e-6)) < 0.05
     True
     """
@@ -141,6 +144,7 @@ def bound_table(x: Bounded, n: int, delta: float) -> pd.DataFrame:
 
     Examples
     --------
+    >>> from shufflesim import VariationRatio
     >>> bound_table(VariationRatio(p=3, beta=0.4, q=3, q_star=1), 1000, 1e-6)["bound"].tolist()
     ['sound', 'published', 'three-outcome']
     """
@@ -220,20 +224,24 @@ def _largest(brackets: list[Bracket], side: Side) -> Bracket:
 def _delta_of(claims: list[Claim], eps: float) -> Bracket:
     side = claims[0].side
     return _smallest(
-        [
-            _largest([_one_delta(table, swapped, claim, eps) for table, swapped in _directions(claim)], side)
-            for claim in claims
-        ],
+        [_largest([_one_delta(table, swapped, claim, eps) for table, swapped in _directions(claim)], side) for claim in claims],
         side,
     )
 
 
+def _divergence(table: Table, claim: Claim) -> Divergence:
+    """The evaluator, imported on first use: SciPy's special functions take longer to load than all the rest."""
+    from .evaluate import Divergence
+
+    return Divergence(table, claim.count)
+
+
 def _one_delta(table: Table, swapped: Table, claim: Claim, eps: float) -> Bracket:
     if eps >= 0:
-        low, high, method = Divergence(table, claim.count).log_enclosure(eps)
+        low, high, method = _divergence(table, claim).log_enclosure(eps)
         return Bracket(min(exp_down(low), 1.0), min(exp_up(high), 1.0), claim.side, method)
     # max(0, s) = s + max(0, -s): D_eps(P||Q) = 1 - e^eps + e^eps D_-eps(Q||P).
-    low, high, method = Divergence(swapped, claim.count).log_enclosure(-eps)
+    low, high, method = _divergence(swapped, claim).log_enclosure(-eps)
     gap, factor = -math.expm1(eps), math.exp(eps)
     return Bracket(
         max(0.0, (gap + factor * exp_down(low)) * (1 - SUM_ROUNDING)),
@@ -248,8 +256,6 @@ def _epsilon_of(claims: list[Claim], delta: float, local: float) -> Bracket:
     side, log_delta = claims[0].side, math.log(delta)
     brackets = []
     for claim in claims:
-        found = [Divergence(table, claim.count).epsilon(log_delta) for table, _ in _directions(claim)]
-        brackets.append(
-            _largest([Bracket(min(low, local), min(high, local), side, method) for low, high, method in found], side)
-        )
+        found = [_divergence(table, claim).epsilon(log_delta) for table, _ in _directions(claim)]
+        brackets.append(_largest([Bracket(min(low, local), min(high, local), side, method) for low, high, method in found], side))
     return _smallest(brackets, side)

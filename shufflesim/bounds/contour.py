@@ -129,9 +129,7 @@ def saddle(table: Table, count: MessageCount, eps: float) -> Saddle | None:
     # Rows that were cut off have no doubt that matters: own - x is then small enough.
     doubt = EXCESS_ULPS * _MACHINE * (2 * own - x)
     rounding = _MACHINE * ROUNDING_UNITS * (1 + size + abs(log_g))
-    return Saddle(
-        theta, log_m, log_g, math.log(scale), x, tilted, math.sqrt(m * variance), -m * theta * grown, rounding, doubt
-    )
+    return Saddle(theta, log_m, log_g, math.log(scale), x, tilted, math.sqrt(m * variance), -m * theta * grown, rounding, doubt)
 
 
 def _tilt(table: Table, x: Array, theta: float) -> tuple[Array, float, float]:
@@ -197,7 +195,7 @@ def _tail(delta: Array, c: Array, step: float, end: float) -> float:
 def _live_windows(s: Saddle, a: int, b: int, delta: float, m: float, windows: int) -> tuple[Array, float]:
     """Windows 1..K that no third row extinguishes, and a bound on the ones left out (relative to the height 1/y^2).
 
-    At y = 2 pi k / Delta + u/Delta a third row C has the phase psi + rho u against A (psi, rho below), and 1 - cos t >= 2 t^2/pi^2
+    At y = (2 pi k + u)/Delta a third row C has the phase psi + rho u against A (psi, rho below), and 1 - cos t >= 2 t^2/pi^2
     to the nearest multiple of 2 pi; minimising a b u^2 + a c (psi + rho u)^2 over u bounds the whole period.
     """
     k = np.arange(1, windows + 1)

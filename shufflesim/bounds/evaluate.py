@@ -129,9 +129,8 @@ class Divergence:
         ceiling = self.table.log_max_ratio * (1 + 4e-16)
         if limit + slack >= log_delta:
             return self._search(log_delta, ceiling, lower_only=True)[0], math.inf, "limit of large eps"
-        if low0 <= log_delta:
-            return 0.0, self._search(log_delta, ceiling)[1], method
-        return self._search(log_delta, ceiling)
+        lower, upper, method = self._search(log_delta, ceiling)
+        return (0.0 if low0 <= log_delta else lower), upper, method
 
     def _search(self, log_delta: float, ceiling: float, lower_only: bool = False) -> tuple[float, float, str]:
         eps = self._root(log_delta, ceiling)

@@ -15,7 +15,7 @@ import math
 import numpy as np
 from scipy import special
 
-from .table import Array, MessageCount, Table
+from .table import Array, Table
 
 # Relative accuracy of scipy's incomplete beta function, a + b m for binomials of size m, allowed for on each of the two parts of
 # a term before they cancel. Measured against 60 digits: 6e-14 at m = 1e3, 8e-13 at 1e5, 2e-11 at 1e7, 2e-8 at 1e9, less beyond.
@@ -125,8 +125,11 @@ def _log_both(table: Table, a: int, b: int, rows: list[int]) -> float:
 def _terms(
     table: Table, x: Array, doubt: Array, m: int, rows: list[int], counts: list[Array], a: int, b: int
 ) -> tuple[Array, Array]:
-    """Log-probability of each vector of counts; and, given it, three means over m: max(0, S), the size of the two parts that it is
-    the difference of, and the summed doubts where S > 0 (or might be, up to them)."""
+    """Log-probability of each vector of counts, and three means given it, over m.
+
+    The means are of max(0, S), of the size of the two parts that this is the difference of, and of the summed doubts where S is
+    positive or might be, up to them.
+    """
     used = np.sum(counts, axis=0) if counts else np.zeros(1)
     keep = used <= m
     counts, used = [c[keep] for c in counts], used[keep]

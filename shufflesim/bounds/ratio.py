@@ -10,6 +10,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from .claim import Claim
 from .table import MessageCount, Table
 
@@ -158,9 +160,9 @@ class VariationRatio:
         inverse = 0.0 if self.p == math.inf else 1 / self.p
         q0, q1 = self.q, self.second_q
         return Table(
-            [self.r0, self.r1, neutral_weight, revealed],
-            [q0, q1 * inverse, neutral, 0.0],
-            [q0 * inverse, q1, neutral, 0.0],
+            np.array([self.r0, self.r1, neutral_weight, revealed]),
+            np.array([q0, q1 * inverse, neutral, 0.0]),
+            np.array([q0 * inverse, q1, neutral, 0.0]),
         )
 
     def published_soundness(self) -> tuple[bool, str]:

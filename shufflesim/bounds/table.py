@@ -40,7 +40,7 @@ class MessageCount:
     Examples
     --------
     >>> MessageCount(1000).mean, MessageCount(1, 10, 0.5).mean
-    (1000, 6.0)
+    (1000.0, 6.0)
     """
 
     fixed: int
@@ -50,7 +50,7 @@ class MessageCount:
     @property
     def is_random(self) -> bool:
         """Whether the number varies."""
-        return self.trials > 0 and 0 < self.probability
+        return self.trials > 0 and self.probability > 0
 
     @property
     def largest(self) -> int:
@@ -189,7 +189,5 @@ def thin(table: Table, count: MessageCount) -> tuple[Table, MessageCount]:
     f = count.probability
     if f == 1:
         return table, MessageCount(1 + count.trials)
-    rows = Table(
-        np.append(f * table.weight, 1 - f), np.append(table.g0 / f, 0.0), np.append(table.g1 / f, 0.0)
-    )
+    rows = Table(np.append(f * table.weight, 1 - f), np.append(table.g0 / f, 0.0), np.append(table.g1 / f, 0.0))
     return rows, MessageCount(1 + count.trials)

@@ -104,16 +104,13 @@ def _delta_table(x: Bounded, n: int, eps: float | None) -> pd.DataFrame:
     claims = x.claims(n)
     brackets = [delta(x, n, eps, bound=claim.bound) for claim in claims]
     rows = [
-        (c.bound, c.side, c.sound, float(b), b.lower, b.upper, c.source, c.note)
-        for c, b in zip(claims, brackets, strict=True)
+        (c.bound, c.side, c.sound, float(b), b.lower, b.upper, c.source, c.note) for c, b in zip(claims, brackets, strict=True)
     ]
     sound = [row for row in rows if row[1] == "upper" and row[2]]
     if sound:
         best = min(sound, key=lambda row: row[3])
         rows.insert(0, ("sound", *best[1:7], f"smallest sound upper bound: {best[0]}"))
-    return pd.DataFrame(
-        rows, columns=["bound", "side", "sound", "delta", "enclosure_low", "enclosure_high", "source", "note"]
-    )
+    return pd.DataFrame(rows, columns=["bound", "side", "sound", "delta", "enclosure_low", "enclosure_high", "source", "note"])
 
 
 def _print(rows: pd.DataFrame, title: str) -> None:

@@ -52,9 +52,7 @@ def check(ctx: click.Context, target: str, parameters: dict[str, Any], seed: int
         for done, instance in enumerate(instances):
             update(done)
             reports.append(
-                check_randomizer(instance, seed=seed)
-                if isinstance(instance, Randomizer)
-                else check_protocol(instance, seed=seed)
+                check_randomizer(instance, seed=seed) if isinstance(instance, Randomizer) else check_protocol(instance, seed=seed)
             )
     if as_json:
         show_json([{"subject": r.subject, "passed": r.passed, "checks": r.table.to_dict("records")} for r in reports])
@@ -106,9 +104,7 @@ def _module(place: str) -> ModuleType:
     return module
 
 
-def _instances(
-    target: str, found: type[Randomizer] | type[Protocol], parameters: dict[str, Any]
-) -> list[Randomizer | Protocol]:
+def _instances(target: str, found: type[Randomizer] | type[Protocol], parameters: dict[str, Any]) -> list[Randomizer | Protocol]:
     if inspect.isabstract(found):
         missing = ", ".join(sorted(found.__abstractmethods__))
         raise click.UsageError(f"{target} must define every abstract method, got none for {missing}")

@@ -88,9 +88,7 @@ def without_missing(cells: Any, column: str, *, dropna: bool, notes: list[str]) 
     return cells.to_pandas().set_axis(index)
 
 
-def encode(
-    values: pd.Series[Any], column: str, domain: Path | None, *, spelled: bool, notes: list[str]
-) -> pd.Series[Any]:
+def encode(values: pd.Series[Any], column: str, domain: Path | None, *, spelled: bool, notes: list[str]) -> pd.Series[Any]:
     """Labels of any type as a pandas categorical.
 
     Parameters
@@ -140,9 +138,7 @@ def named(column: str, known: list[str]) -> None:
     if known.count(column) == 1:
         return
     if column in known:
-        raise click.UsageError(
-            f"--column must name one column, got {column!r}, which is there {known.count(column)} times"
-        )
+        raise click.UsageError(f"--column must name one column, got {column!r}, which is there {known.count(column)} times")
     close = get_close_matches(column, known, n=1)
     shown = ", ".join(map(repr, known[:COLUMNS_SHOWN])) + (", ..." if len(known) > COLUMNS_SHOWN else "")
     hint = f"did you mean {close[0]!r}?" if close else f"the columns are {shown}"

@@ -83,9 +83,7 @@ def run(
         values = _column(data, dataset, column, numbers=True, dropna=dropna, notes=notes)
     else:
         values = _column(data, dataset, column, numbers=False, dropna=dropna, notes=notes)
-        values = encode(
-            values, column, domain, spelled=data is not None and data.suffix.lower() != ".parquet", notes=notes
-        )
+        values = encode(values, column, domain, spelled=data is not None and data.suffix.lower() != ".parquet", notes=notes)
         protocol = _fitting(name, parameters, protocol, len(values.cat.categories))
     if out is not None:
         make_folder(out)
@@ -136,9 +134,7 @@ def _column(
     return without_missing(pa.chunked_array([pa.Array.from_pandas(frame[column])]), column, dropna=dropna, notes=notes)
 
 
-def _fitting(
-    name: str, parameters: dict[str, Any], protocol: Protocol | Randomizer | None, labels: int
-) -> Protocol | Randomizer:
+def _fitting(name: str, parameters: dict[str, Any], protocol: Protocol | Randomizer | None, labels: int) -> Protocol | Randomizer:
     """The protocol for this number of categories; what was asked for must agree with it."""
     from shufflesim import catalogue
 
