@@ -14,7 +14,7 @@ TOOLS := $(VENV)/.tools
 # What an installation copies: dependencies and entry points, and the version.
 INSTALLED := pyproject.toml shufflesim/_version.py
 
-BENCHMARKS := $(sort $(wildcard benchmarks/*.py))
+BENCHMARKS := $(sort $(wildcard benchmarks/[a-z]*.py))
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check format bench setup clean
@@ -26,7 +26,7 @@ demo: $(PACKAGE)  ## run the main job on the bundled data and print where the re
 	$(BIN)/shufflesim demo
 
 test: $(TOOLS)  ## run the whole test suite, doctests included, with coverage
-	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered
+	$(BIN)/python -m pytest -n 2 --cov --cov-report=term:skip-covered
 
 check: $(TOOLS)  ## lint, formatting, types, direction of imports
 	$(BIN)/ruff check .

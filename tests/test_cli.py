@@ -707,7 +707,7 @@ def test_demo_summary_is_what_the_library_gives(demo):
     rows = pd.read_csv(folder / "summary.csv").set_index("name")
     assert rows.index.tolist() == NAMES
     dest = ss.datasets.load("flights")["dest"]
-    seed = np.random.SeedSequence(2013, spawn_key=(0,))
+    seed = np.random.SeedSequence(7, spawn_key=(0,))
     expected = ss.simulate(GRR(2.0, 105), dest, delta=1e-8, seed=seed)
     assert rows.loc["grr", "rmse"] == expected.rmse
     assert rows.loc["grr", "epsilon_upper"] == expected.summary["epsilon_upper"][0]
@@ -716,7 +716,7 @@ def test_demo_summary_is_what_the_library_gives(demo):
     assert rows.loc["laplace", "unit"] == "minutes"
     document = json.loads((folder / "summary.json").read_text())
     assert [row["name"] for row in document["rows"]] == NAMES
-    assert document["rows"][1]["seed"] == {"entropy": 2013, "spawn_key": [1]}
+    assert document["rows"][1]["seed"] == {"entropy": 7, "spawn_key": [1]}
     assert document["rows"][5]["local_epsilon"] == "inf"
     estimates = pd.read_csv(folder / "oue.csv")
     assert estimates["value"].tolist() == list(dest.cat.categories)

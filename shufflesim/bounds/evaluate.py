@@ -155,7 +155,8 @@ class Divergence:
 
         def shown(at: float) -> bool:
             nonlocal log_value
-            log_value = self.log_enclosure(at, rtol)[1 if side > 0 else 0]
+            low, high, _ = self.log_enclosure(at, rtol)
+            log_value = high if side > 0 else low
             return side * (log_value - log_delta) <= 0
 
         if side * (log_value - log_delta) <= 0:
