@@ -10,7 +10,7 @@ import numpy as np
 from .._checks import check_delta, check_users, nearest
 from .bracket import Bracket, Side, exp_down, exp_up
 from .claim import Claim
-from .table import Table
+from .table import MessageCount, Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -116,7 +116,7 @@ def epsilon(x: Bounded, n: int, delta: float, *, bound: str = "sound") -> Bracke
     """
     n = check_users(n)
     delta = check_delta(delta)
-    return _epsilon_of(_select(x, n, bound), delta, x.local_epsilon)
+    return _epsilon_of(_select(x, n, bound), delta, x.local_epsilon, {})
 
 
 def bound_table(x: Bounded, n: int, delta: float) -> pd.DataFrame:
@@ -152,10 +152,8 @@ def bound_table(x: Bounded, n: int, delta: float) -> pd.DataFrame:
 
     n = check_users(n)
     delta = check_delta(delta)
-    claims = x.claims(n)
-    rows = []
-    for claim in claims:
-        rows.append((claim, float(_epsilon_of([claim], delta, x.local_epsilon))))
+    solved: Solved = {}
+    rows = [(claim, float(_epsilon_of([claim], delta, x.local_epsilon, solved))) for claim in x.claims(n)]
     uppers = [(value, claim) for claim, value in rows if claim.side == "upper" and claim.sound]
     if uppers:
         value, best = min(uppers, key=lambda pair: pair[0])
@@ -251,11 +249,20 @@ def _one_delta(table: Table, swapped: Table, claim: Claim, eps: float) -> Bracke
     )
 
 
-def _epsilon_of(claims: list[Claim], delta: float, local: float) -> Bracket:
+# eps by table and number of messages: claims often share a table, as the published and the sound pair do where omega = 0.
+Solved = dict[tuple[bytes, MessageCount], tuple[float, float, str]]
+
+
+def _epsilon_of(claims: list[Claim], delta: float, local: float, solved: Solved) -> Bracket:
     """Smallest over the claims; no bound exceeds the local eps, whatever the rounding of the tables."""
     side, log_delta = claims[0].side, math.log(delta)
     brackets = []
     for claim in claims:
-        found = [_divergence(table, claim).epsilon(log_delta) for table, _ in _directions(claim)]
+        found = []
+        for table, _ in _directions(claim):
+            key = (table.key, claim.count)
+            if key not in solved:
+                solved[key] = _divergence(table, claim).epsilon(log_delta)
+            found.append(solved[key])
         brackets.append(_largest([Bracket(min(low, local), min(high, local), side, method) for low, high, method in found], side))
     return _smallest(brackets, side)

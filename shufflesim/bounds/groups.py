@@ -107,7 +107,7 @@ def _distinct(tables: list[Table | None] | list[Table]) -> list[Table] | None:
     for table in tables:
         if table is None:
             return None
-        seen.setdefault(np.array([table.weight, table.g0, table.g1]).tobytes(), table)
+        seen.setdefault(table.key, table)
     return list(seen.values())
 
 

@@ -119,6 +119,11 @@ class Table:
         return int(self.weight.size)
 
     @property
+    def key(self) -> bytes:
+        """Equal for equal tables."""
+        return np.array([self.weight, self.g0, self.g1]).tobytes()
+
+    @property
     def symmetric(self) -> bool:
         """Whether swapping g0 and g1 gives the same table, so that one direction is enough."""
         order, swapped = np.lexsort((self.g1, self.g0)), np.lexsort((self.g0, self.g1))
