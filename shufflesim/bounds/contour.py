@@ -175,9 +175,11 @@ def _trivial(table: Table, count: MessageCount, s: Saddle) -> tuple[float, float
 
     Upper: E max(0, sum X) <= m E max(0, X), the value without any crowd. Lower: all messages in rows of the largest X.
     """
-    upper = math.log(float(table.weight @ np.maximum(s.x, 0.0)))
-    log_top = math.log(min(1.0, float(table.weight[s.x == 1.0].sum())))
-    return count.largest * log_top, upper
+    upper = math.log(float(table.weight @ np.maximum(s.x + s.doubt, 0.0)))
+    top = s.x == 1.0
+    sure = 1 - float(s.doubt[top].max())
+    log_top = math.log(min(1.0, float(table.weight[top].sum())))
+    return (count.largest * log_top + math.log(sure) if sure > 0 else -math.inf), upper
 
 
 def _tail(delta: Array, c: Array, step: float, end: float) -> float:
@@ -296,11 +298,11 @@ def enclose(table: Table, count: MessageCount, s: Saddle, *, rtol: float, max_no
             nodes = np.where(nodes <= reach, np.inf, nodes)
         nodes = nodes[nodes <= last[:, None]]
         total += 2 * _sum_nodes(count, s, step * nodes)
-        skipped += height * delta * step / (math.pi * step)
+        skipped += height * delta / math.pi
     tail = _tail(pair_delta, pair_c, step, (2 * windows + 1) * (1 + 1e-12) * math.pi / delta)
 
     value = total * step / (2 * math.pi)
-    # |dD| <= E[sum of doubts; S > 0] / m <= (m G) E_theta[doubt] / m * m, by Markov's inequality for e^{theta S}.
+    # |dD| <= E[sum of doubts; S > 0] / m <= E[sum of doubts e^{theta S}] / m = m G(theta) E_theta[doubt].
     doubt = count.largest * float(s.tilted @ s.doubt)
     lower, upper = value - alias - tail - skipped - doubt, value + tail + skipped + doubt
     unit = s.log_scale + s.log_total

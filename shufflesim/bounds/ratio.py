@@ -15,8 +15,8 @@ import numpy as np
 from .claim import Claim
 from .table import MessageCount, Table
 
-# Departure allowed before a declaration is refused as impossible: rounding of the closed forms that people type.
-DECLARATION_TOLERANCE = 1e-9
+# Departure allowed before a declaration is refused as impossible: a few roundings of a closed form, and nothing more.
+DECLARATION_TOLERANCE = 1e-14
 
 
 @dataclass(frozen=True)
