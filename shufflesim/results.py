@@ -119,15 +119,17 @@ class Simulation:
         """One row: protocol, privacy on both sides, cost and error."""
         import pandas as pd
 
-        upper = self.privacy.iloc[0]
-        lower = self.privacy.loc[self.privacy["side"] == "lower", "epsilon"]
+        rows = self.privacy
+        proved = rows[(rows["side"] == "upper") & rows["sound"] & (rows["bound"] != "sound")]
+        upper = proved.loc[proved["epsilon"].idxmin()]
+        lower = rows.loc[rows["side"] == "lower", "epsilon"]
         return pd.DataFrame(
             {
                 "protocol": [self.protocol.name],
                 "n": [self.n],
                 "local_epsilon": [self.protocol.local_epsilon],
                 "epsilon_upper": [upper["epsilon"]],
-                "upper_bound": [upper["note"].rpartition(": ")[2]],
+                "upper_bound": [upper["bound"]],
                 "epsilon_lower": [lower.max() if len(lower) else math.nan],
                 "delta": [self.delta],
                 "messages_per_user": [self.cost.loc["messages_per_user", "observed"]],

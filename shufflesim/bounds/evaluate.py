@@ -20,6 +20,8 @@ EXACT_TERMS_MAX = 2_000_000
 CONTOUR_CELLS = 120_000
 # Above this many messages the incomplete beta function loses digits; exact sums are then a last resort, with their slack.
 EXACT_MESSAGES = 1_000_000
+# Relative accuracy of the table itself beyond which a long sum is not worth its time (local eps below about 1e-8).
+HOPELESS = 0.01
 # Messages outside the likeliest row, on average, up to which the sum is used for any number of messages.
 FEW = 50.0
 # Below this, in units of the largest X, incomplete beta functions may underflow; the contour integral works with logarithms.
@@ -63,7 +65,8 @@ class Divergence:
             return *by_sum, "exact sum"
         nodes = CONTOUR_CELLS // (self.table.size * (contour.LAGUERRE_NODES if self.count.is_random else 1))
         low, high = contour.enclose(self.table, self.count, s, rtol=rtol, max_nodes=nodes)
-        if high - low > 4 * (rtol + s.accuracy(self.count.largest)):
+        accuracy = s.accuracy(self.count.largest)
+        if high - low > 4 * (rtol + accuracy) and accuracy < HOPELESS:
             by_sum = self._sum(s, EXACT_TERMS_MAX)
             if by_sum is not None and by_sum[1] - by_sum[0] < high - low:
                 return *by_sum, "exact sum"
