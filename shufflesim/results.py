@@ -121,7 +121,7 @@ class Simulation:
 
         rows = self.privacy
         proved = rows[(rows["side"] == "upper") & rows["sound"] & (rows["bound"] != "sound")]
-        upper = proved.loc[proved["epsilon"].idxmin()]
+        upper = proved.iloc[int(proved["epsilon"].to_numpy().argmin())]
         lower = rows.loc[rows["side"] == "lower", "epsilon"]
         return pd.DataFrame(
             {

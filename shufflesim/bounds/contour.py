@@ -40,6 +40,8 @@ ROUNDING_UNITS = 16.0
 # Nodes of the Gauss-Laguerre rule that turns 1/m into an integral when the number of messages is random.
 LAGUERRE_NODES = 24
 
+# Largest denominator of a continued fraction that is used; its square is far from the last digit of a double.
+DENOMINATOR_MAX = 100_000
 # Upper end of the search for the saddle point, in units of the largest X.
 THETA_MAX = 1000.0
 
@@ -194,6 +196,42 @@ def _tail(delta: Array, c: Array, step: float, end: float) -> float:
     return float(bound[k >= 0].min(initial=math.inf))
 
 
+def _convergents(rho: float) -> list[int]:
+    """Denominators Q with |rho - P/Q| <= 1/Q^2 for some P, from the continued fraction, as far as a double can tell."""
+    found, previous, current, rest = [1], 0, 1, rho - math.floor(rho)
+    while rest > 1e-9:
+        whole = math.floor(1 / rest)
+        rest = 1 / rest - whole
+        previous, current = current, whole * current + previous
+        if current > DENOMINATOR_MAX:
+            break
+        found.append(current)
+    return found
+
+
+def _spread_bounds(s: Saddle, a: int, b: int, delta: float, m: float) -> tuple[Array, Array]:
+    """(Q, F): in any Q consecutive windows of the pair A, B a third row C leaves at most F of them.
+
+    Halve the pair's exponent: exp(-c (1 - cos u)) = exp(-(c/2)(1 - cos u))^2. One half keeps the width of a window; with the
+    other, C dampens window k by exp(-E psi_k^2), psi_k = k rho to the nearest integer and E = 8 m (ab/2) ac/(ab/2 + ac rho^2), as
+    in `_live_windows`. Q consecutive psi_k lie within 1/Q of the Q points o + i/Q (|rho - P/Q| <= 1/Q^2), so that
+    sum exp(-E psi_k^2) <= 3 + 2 sum over j >= 0 of exp(-E j^2/Q^2) <= 5 + Q sqrt(pi/E).
+    """
+    blocks, left = [1.0], [1.0]
+    own = 0.5 * s.tilted[a] * s.tilted[b]
+    for other in np.argsort(s.tilted)[-12:]:
+        for end in (a, b):
+            weight = s.tilted[end] * s.tilted[other]
+            rho = float(s.x[end] - s.x[other]) / delta
+            if other in (a, b) or weight == 0 or abs(rho) > 1e3:
+                continue
+            damping = 8 * m * own * weight / (own + weight * rho * rho)
+            for q in _convergents(rho):
+                blocks.append(float(q))
+                left.append(5 + q * math.sqrt(math.pi / damping))
+    return np.array(blocks), np.array(left)
+
+
 def _live_windows(s: Saddle, a: int, b: int, delta: float, m: float, windows: int) -> tuple[Array, float]:
     """Windows 1..K that no third row extinguishes, and a bound on the ones left out (relative to the height 1/y^2).
 
@@ -278,10 +316,20 @@ def enclose(table: Table, count: MessageCount, s: Saddle, *, rtol: float, max_no
     reach = math.floor(half / (delta * step))
     total = 1 / s.theta**2 + 2 * _sum_nodes(count, s, step * np.arange(1, reach + 1))
     per_window = max(1, 2 * reach)
-    # The tail falls like 1/K; K = 1 tells the constant.
-    first_tail = _tail(pair_delta, pair_c, step, 3.001 * math.pi / delta)
-    wanted = first_tail / (rtol * max(total, 1e-3 / s.theta**2) * step / (2 * math.pi))
-    windows = int(min(wanted + 1, 10 * max_nodes / per_window))
+    blocks, left = _spread_bounds(s, a, b, delta, m)
+    half_width = 2 * math.pi / delta * float(special.i0e(c / 2)) + step
+
+    def tail_after(k: int) -> float:
+        """Bound on everything beyond window k: by periods of the best pair, or by blocks of the windows that are left."""
+        periods = _tail(pair_delta, pair_c, step, (2 * k + 1) * (1 + 1e-12) * math.pi / delta)
+        sums = left * (1 / (2 * k + 1) ** 2 + 1 / (2 * blocks * (2 * k + 1)))
+        return min(periods, half_width * (delta / math.pi) ** 2 / math.pi * float(sums.min()))
+
+    aim = rtol * max(total, 1e-3 / s.theta**2) * step / (2 * math.pi)
+    most_windows = int(10 * max_nodes / per_window)
+    windows = 0
+    while tail_after(windows) > aim and windows < most_windows:
+        windows = min(2 * windows + 1, most_windows)
     skipped = math.exp(-NEGLIGIBLE) * (1 / s.theta + step / s.theta**2)
     if windows > 0:
         k, height = _live_windows(s, a, b, delta, m, windows)
@@ -299,7 +347,7 @@ def enclose(table: Table, count: MessageCount, s: Saddle, *, rtol: float, max_no
         nodes = nodes[nodes <= last[:, None]]
         total += 2 * _sum_nodes(count, s, step * nodes)
         skipped += height * delta / math.pi
-    tail = _tail(pair_delta, pair_c, step, (2 * windows + 1) * (1 + 1e-12) * math.pi / delta)
+    tail = tail_after(windows)
 
     value = total * step / (2 * math.pi)
     # |dD| <= E[sum of doubts; S > 0] / m <= E[sum of doubts e^{theta S}] / m = m G(theta) E_theta[doubt].
