@@ -1,7 +1,11 @@
-"""Shared by all tests."""
+"""Shared by several test files."""
 
 import numpy as np
 import pytest
+
+import shufflesim as ss
+
+pytest.register_assert_rewrite("tests.cli_helpers")
 
 
 @pytest.fixture(autouse=True)
@@ -12,3 +16,16 @@ def _floating_point_errors_raise():
     """
     with np.errstate(all="raise", under="ignore"):
         yield
+
+
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    """The test runs in an empty folder, at a fixed width."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+
+
+@pytest.fixture
+def no_picture(monkeypatch):
+    """Pictures take most of the time of a small run."""
+    monkeypatch.setattr(ss.Simulation, "_write_picture", lambda self, path: path.touch())

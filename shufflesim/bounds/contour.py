@@ -40,6 +40,8 @@ ROUNDING_UNITS = 16.0
 # Nodes of the Gauss-Laguerre rule that turns 1/m into an integral when the number of messages is random.
 LAGUERRE_NODES = 24
 
+# Products of two tilted probabilities below this do not dampen the integrand.
+RARE = 1e-100
 # Largest denominator of a continued fraction that is used; its square is far from the last digit of a double.
 DENOMINATOR_MAX = 100_000
 # Upper end of the search for the saddle point, in units of the largest X.
@@ -223,7 +225,8 @@ def _spread_bounds(s: Saddle, a: int, b: int, delta: float, m: float) -> tuple[A
         for end in (a, b):
             weight = s.tilted[end] * s.tilted[other]
             rho = float(s.x[end] - s.x[other]) / delta
-            if other in (a, b) or weight == 0 or abs(rho) > 1e3:
+            # A third row that is too rare, or too far for the fraction's digits, dampens nothing.
+            if other in (a, b) or min(own, weight) < RARE or abs(rho) > 1e3:
                 continue
             damping = 8 * m * own * weight / (own + weight * rho * rho)
             for q in _convergents(rho):
@@ -249,7 +252,7 @@ def _live_windows(s: Saddle, a: int, b: int, delta: float, m: float, windows: in
             rho = distance / delta
             psi = np.remainder(k * rho + 0.5, 1.0) - 0.5
             weight = s.tilted[end] * s.tilted[other]
-            if weight > 0:
+            if min(own, weight) >= RARE:
                 exponent = np.maximum(exponent, 8 * m * own * weight * psi**2 / (own + weight * rho * rho))
     live = exponent < NEGLIGIBLE
     return k[live], math.exp(-NEGLIGIBLE)
