@@ -12,6 +12,8 @@ import numpy as np
 
 # e^eps must stay finite in double precision together with small factors; beyond this the log of the law would be needed.
 EPSILON_MAX = 700.0
+# More users than that do not exist, and a double does not count them.
+USERS_MAX = 10**18
 
 
 def check_number(name: str, value: Any, rule: str, *, low: float = -math.inf, high: float = math.inf) -> float:
@@ -53,7 +55,10 @@ def check_users(n: Any) -> int:
     """A number of users; integral floats such as 1e6 are accepted."""
     if isinstance(n, (float, np.floating)) and math.isfinite(n) and float(n).is_integer():
         n = int(n)
-    return check_integer("n", n, low=1)
+    n = check_integer("n", n, low=1)
+    if n > USERS_MAX:
+        raise ValueError(f"n must be at most {USERS_MAX:.0e}, got {n}")
+    return n
 
 
 def check_delta(delta: Any) -> float:

@@ -58,5 +58,5 @@ def build(name: str, arguments: Mapping[str, Any]) -> Randomizer | Protocol:
             raise ValueError(f"parameter {argument!r} is unknown to {name}; {nearest(argument, known)}")
     missing = [k for k, p in known.items() if p.default is inspect.Parameter.empty and k not in arguments]
     if missing:
-        raise ValueError(f"{name} needs the parameter {missing[0]!r}, got {', '.join(arguments) or 'none'}")
+        raise ValueError(f"{name} needs the parameter {missing[0]!r}, which was not given")
     return entry(**arguments)

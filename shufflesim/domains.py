@@ -33,8 +33,10 @@ class Domain(ABC):
         """One label for each estimated number, shape (k,)."""
 
     @abstractmethod
-    def validate(self, values: Any) -> Array:
+    def validate(self, values: Any, offset: int = 0) -> Array:
         """Check every value and return them as an array, shape (n,), without changing the caller's.
+
+        `offset` is the position of the first value in the whole data, for the message.
 
         Raises
         ------
@@ -90,19 +92,19 @@ class Categories(Domain):
         """Smallest unsigned type that holds every code."""
         return np.min_scalar_type(self.d - 1)
 
-    def validate(self, values: Any) -> Array:
+    def validate(self, values: Any, offset: int = 0) -> Array:
         """Integer codes or a pandas categorical -> codes in the smallest unsigned dtype; see `Domain.validate`."""
-        values = _codes_of(values, self.d)
-        array = _vector(values)
+        array = _vector(_codes_of(values, self.d, offset))
         if array.dtype.kind == "b":
             array = array.view(np.uint8)
         if array.dtype.kind not in "iu":
+            _refuse_missing(array, offset)
             hint = " (encode a column with shufflesim.categorical)" if array.dtype.kind in "OUST" else ""
             raise ValueError(f"values must be integer codes in 0..{self.d - 1}, got {array.dtype} such as {array[0]!r}{hint}")
         low, high = int(array.min()), int(array.max())
         if low < 0 or high >= self.d:
             bad = int(np.argmax((array < 0) | (array >= self.d)))
-            raise ValueError(f"values must be codes in 0..{self.d - 1}, got {int(array[bad])} at position {bad}")
+            raise ValueError(f"values must be codes in 0..{self.d - 1}, got {int(array[bad])} at position {offset + bad}")
         return array.astype(self.dtype, copy=False)
 
     def total(self, values: Array) -> Array:
@@ -148,15 +150,20 @@ class Interval(Domain):
         """A single label."""
         return np.array(["mean"])
 
-    def validate(self, values: Any) -> Array:
+    def validate(self, values: Any, offset: int = 0) -> Array:
         """Numbers -> float64; see `Domain.validate`."""
+        if _is_categorical(values):
+            raise ValueError(f"values must be numbers in [{self.low:g}, {self.high:g}], got a categorical")
         array = _vector(values)
         if array.dtype.kind not in "iuf":
+            _refuse_missing(array, offset)
             raise ValueError(f"values must be numbers in [{self.low:g}, {self.high:g}], got {array.dtype}")
         inside = (array >= self.low) & (array <= self.high)
         if not inside.all():
             bad = int(np.argmin(inside))
-            raise ValueError(f"values must be in [{self.low:g}, {self.high:g}], got {array[bad].item()!r} at position {bad}")
+            raise ValueError(
+                f"values must be in [{self.low:g}, {self.high:g}], got {array[bad].item()!r} at position {offset + bad}"
+            )
         return array.astype(float, copy=False)
 
     def total(self, values: Array) -> Array:
@@ -202,6 +209,10 @@ def categorical(column: Any, domain: Any = None) -> pd.Series[Any]:
     """
     import pandas as pd
 
+    for name, given in (("column", column), ("domain", domain)):
+        wrong = isinstance(given, (str, bytes, set, frozenset, dict)) or np.ndim(given) != 1
+        if wrong and not (name == "domain" and given is None):
+            raise ValueError(f"{name} must be a one-dimensional sequence of labels, got {type(given).__name__}")
     series = pd.Series(column)
     if series.empty:
         raise ValueError("the column must have at least one value, got none")
@@ -240,18 +251,32 @@ def _sorted(labels: Any) -> Any:
         raise ValueError(f"the column must have labels of one type, got {sorted({type(x).__name__ for x in labels})}") from None
 
 
-def _codes_of(values: Any, d: int) -> Any:
+def _is_categorical(values: Any) -> bool:
+    return getattr(getattr(values, "dtype", None), "name", None) == "category"
+
+
+def _codes_of(values: Any, d: int, offset: int) -> Any:
     """Codes of a pandas categorical; anything else unchanged."""
-    dtype: Any = getattr(values, "dtype", None)
-    if getattr(dtype, "name", None) != "category":
+    if not _is_categorical(values):
         return values
     codes = np.asarray(values.codes if hasattr(values, "codes") else values.cat.codes)
-    categories = dtype.categories
+    categories = values.dtype.categories
     if len(categories) != d:
         raise ValueError(f"d must be the number of categories of the data, {len(categories)}, got {d}")
     if codes.size and codes.min() < 0:
-        raise ValueError(f"values must not be missing, got a missing value at position {int(np.argmin(codes))}")
+        raise ValueError(f"values must not be missing, got a missing value at position {offset + int(np.argmin(codes))}")
     return codes
+
+
+def _refuse_missing(array: Array, offset: int) -> None:
+    """NaN or None among values of a type that is wrong anyway: the missing value is what the user wants to hear of."""
+    if array.dtype.kind not in "fO":
+        return
+    import pandas as pd
+
+    missing = np.asarray(pd.isna(array))
+    if missing.any():
+        raise ValueError(f"values must not be missing, got a missing value at position {offset + int(missing.argmax())}")
 
 
 def _vector(values: Any) -> Array:

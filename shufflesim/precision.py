@@ -57,12 +57,12 @@ def delta(table: Table | Rows, n: int, eps: Any, *, digits: int = 50) -> mpmath.
     0.0720000000000000...
     """
     n, digits = check_users(n), check_integer("digits", digits, low=15, high=1000)
-    rows = _rows(table)
+    rows, eps = _rows(table), _finite("eps", eps)
     lost = 0
     while True:
         # Truncation and rounding are absolute; `lost` digits go to the smallness of the result.
         with mpmath.workdps(digits + GUARD + lost):
-            value = _sum(rows, n, mpmath.mpf(eps), need=(digits + GUARD / 2 + lost) * math.log(10))
+            value = _sum(rows, n, eps, need=(digits + GUARD / 2 + lost) * math.log(10))
             small = 0 if value == 0 else max(0, -int(mpmath.floor(mpmath.log10(value))))
         if lost >= small and value > 0:
             return value
@@ -106,11 +106,29 @@ def rows_of(x: VariationRatio, bound: str, *, digits: int = 60) -> list[tuple[An
 
 
 def _rows(table: Table | Rows) -> list[tuple[Any, Any, Any]]:
-    columns = zip(table.weight, table.g0, table.g1, strict=True) if isinstance(table, Table) else table
-    rows = [(mpmath.mpf(w), mpmath.mpf(g0), mpmath.mpf(g1)) for w, g0, g1 in columns if mpmath.mpf(w) != 0]
+    columns: Any = zip(table.weight, table.g0, table.g1, strict=True) if isinstance(table, Table) else table
+    try:
+        rows = [tuple(_finite("every entry of the table", v) for v in (w, g0, g1)) for w, g0, g1 in columns]
+    except TypeError:
+        raise ValueError(f"table must be a Table or rows of (weight, g0, g1), got {table!r}") from None
+    rows = [row for row in rows if row[0] != 0]
     if not 1 <= len(rows) <= 4:
         raise ValueError(f"table must have 1 to 4 rows, got {len(rows)}")
     return rows
+
+
+def _finite(name: str, value: Any) -> mpmath.mpf:
+    """A number or a decimal string, at the precision at hand (strings) or exactly (floats)."""
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        with mpmath.workdps(1100):
+            number = mpmath.mpf(value if isinstance(value, (int, str, mpmath.mpf)) else float(value))
+    except (TypeError, ValueError):
+        number = mpmath.nan
+    if not mpmath.isfinite(number):
+        raise ValueError(f"{name} must be a finite number, got {value!r}")
+    return number
 
 
 def _sum(rows: list[tuple[Any, Any, Any]], n: int, eps: mpmath.mpf, need: float) -> mpmath.mpf:

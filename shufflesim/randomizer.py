@@ -96,7 +96,7 @@ class Randomizer(ABC):
     def groups(self) -> tuple[OutcomeGroups, ...]:
         """Grouped law for the worst pairs and the inputs of the others; by enumeration of `channel` unless overridden."""
         law = self.channel()
-        return () if law is None else enumerate_groups(law)
+        return () if law is None else enumerate_groups(np.asarray(law, dtype=float))
 
     def sample_aggregate(self, totals: Array, rng: np.random.Generator) -> Array | None:
         """Draw the aggregate of all reports from the counts per input alone, exactly; None if there is no way."""
@@ -105,10 +105,11 @@ class Randomizer(ABC):
     @property
     def local_epsilon(self) -> float:
         """Local budget, the value without shuffling."""
-        return self.epsilon
+        return check_epsilon(self.epsilon)
 
     def claims(self, n: int) -> list[Claim]:
         """Every bound that applies to n users with one report each."""
+        check_epsilon(self.epsilon)
         return self.amplification.claims(n) + group_claims(self.groups(), MessageCount(n))
 
 
@@ -195,6 +196,11 @@ class ChannelRandomizer(Randomizer):
     def domain(self) -> Domain:
         """One category a row."""
         return Categories(self.checked_channel().shape[0])
+
+    @property
+    def local_epsilon(self) -> float:
+        """Enumerated, whatever `epsilon` says; `check_randomizer` compares the two."""
+        return self.amplification.local_epsilon
 
     @property
     def amplification(self) -> VariationRatio:

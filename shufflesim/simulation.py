@@ -86,8 +86,10 @@ def simulate(
     delta = check_delta(delta)
     rule = "strictly between 0 and 1"
     confidence = check_number("confidence", confidence, rule, low=math.nextafter(0, 1), high=math.nextafter(1, 0))
-    if method not in ("users", "counts"):
+    if not isinstance(method, str) or method not in ("users", "counts"):
         raise ValueError(f"method must be 'users' or 'counts', got {method!r}")
+    if progress is not None and not callable(progress):
+        raise ValueError(f"progress must be callable, got {progress!r}")
     root = _root(seed)
     block = max(1, min(BLOCK, BLOCK_DRAWS // protocol.width))
     chunk = BLOCK if chunk_size is None else check_integer("chunk_size", chunk_size, low=1)
@@ -100,7 +102,7 @@ def simulate(
     messages, reported = 0.0, 0
     for index, start in enumerate(range(0, n, block)):
         stop = min(start + block, n)
-        part = _validated(protocol, values, start, stop)
+        part = protocol.domain.validate(values[start:stop], start)
         total = total + protocol.domain.total(part)
         if method == "users":
             sums, sent = _run_block(protocol, part, np.random.default_rng(child(root, index)))
@@ -152,15 +154,6 @@ def _as_vector(data: Any) -> Any:
     if len(values) == 0:
         raise ValueError("data must hold at least one user, got none")
     return values
-
-
-def _validated(protocol: Protocol, values: Any, start: int, stop: int) -> Array:
-    try:
-        return protocol.domain.validate(values[start:stop])
-    except ValueError as error:
-        if start == 0:
-            raise
-        raise ValueError(f"{error} of the part that starts at position {start}") from None
 
 
 def _run_block(protocol: Protocol, part: Array, rng: np.random.Generator) -> tuple[Array, int]:

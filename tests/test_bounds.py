@@ -11,7 +11,7 @@ import shufflesim as ss
 from shufflesim import precision
 from shufflesim.bounds import MessageCount, Table, contour
 from shufflesim.bounds.evaluate import Divergence
-from shufflesim.mechanisms import GRR, RAPPOR, Laplace, LocalHash, RandomizedResponse
+from shufflesim.mechanisms import GRR, OUE, RAPPOR, Laplace, LocalHash, RandomizedResponse
 from shufflesim.protocols import BallsIntoBins
 
 from .oracles import close, load
@@ -307,6 +307,61 @@ def test_extremes_give_honest_numbers(eps0, n, delta):
                 assert bracket.lower > 690  # n r is below 1e-280: no clones, nothing is amplified
 
 
+@pytest.mark.parametrize(
+    ("grr", "n", "eps"),
+    [
+        (GRR(2.0, 2**34), 2, 1.8),
+        (GRR(2.0, 2**34), 5, 1.98),
+        (GRR(2.0, 2**34), 30, 1.98),
+        (GRR(2.0, 2**26), 30, 1.98),
+        (GRR(2.0, 10**4), 30, 1.98),
+        (GRR(1e-3, 2**20), 2, 0.9e-3),
+        (GRR(1e-3, 2**20), 30, 0.99e-3),
+    ],
+    ids=str,
+)
+def test_a_tiny_revealed_mass_counts(grr, n, eps):
+    """Where 1 - 2r - s is far below 1e-9 but decides: rows from the mechanism's exact law, 30 digits."""
+    with mpmath.workdps(60):
+        e = mpmath.exp(mpmath.mpf(grr.epsilon))
+        z = e + grr.d - 1
+        rows = [(1 / z, e, 1), (1 / z, 1, e), ((grr.d - 2) / z, 1, 1), ((e - 1) / z, 0, 0)]
+        exact = precision.delta(rows, n, eps, digits=30)
+        for bound in ("sound", "three-outcome", "blanket"):
+            bracket = ss.delta(grr, n, eps, bound=bound)
+            assert bracket.upper >= exact * (1 - mpmath.mpf("1e-16"))
+            assert bracket.upper <= exact * (1 + mpmath.mpf("1e-6"))
+        assert ss.delta(grr, n, eps, bound="lower").lower <= exact
+
+
+def test_nothing_is_left_at_the_local_budget():
+    for randomizer in (GRR(1.0, 3), GRR(36.0, 5), GRR(50.0, 5), RAPPOR(50.0, 5), OUE(700.0, 2), Laplace(700.0)):
+        for bound in ("sound", "published", "three-outcome"):
+            assert ss.delta(randomizer, 10**6, randomizer.epsilon, bound=bound).upper == 0
+            assert ss.delta(randomizer, 10**6, 1e6, bound=bound).upper == 0
+
+
+def test_almost_neutral_is_not_v2():
+    x = ss.VariationRatio(3, 0.2, 3)
+    rest = 1 - x.r0 - x.r1
+    y = ss.VariationRatio(3, 0.2, 3, q_star=x.omega / (rest * (1 - 9e-10)))
+    assert not y.published_soundness()[0]
+    assert ss.delta(y, 3, 1.0).upper == ss.delta(y, 3, 1.0, bound="three-outcome").upper
+
+
+@pytest.mark.parametrize("thing", [None, "grr", 3, [], GRR], ids=repr)
+def test_what_cannot_be_bounded_is_refused(thing):
+    for ask in (lambda: ss.delta(thing, 3, 0.1), lambda: ss.epsilon(thing, 3, 0.1), lambda: ss.bound_table(thing, 3, 0.1)):
+        with pytest.raises(ValueError, match="x must be a VariationRatio, a Randomizer or a Protocol, got"):
+            ask()
+
+
+def test_more_users_than_there_are():
+    for n in (10**19, 10**400, 1e300):
+        with pytest.raises(ValueError, match=r"n must be at most 1e\+18, got"):
+            ss.epsilon(GRR(1.0, 3), n, 1e-6)
+
+
 def test_no_clones_means_no_amplification():
     assert ss.epsilon(GRR(40.0, 10), 1000, 1e-6).lower == pytest.approx(40.0, rel=1e-3)
     bracket = ss.epsilon(BallsIntoBins(16, 0.01), 100, 1e-6)
@@ -336,6 +391,8 @@ def test_arrays_and_negative_eps():
     [
         ({"p": 0.5, "beta": 0.1, "q": 2}, "p must be >= 1, got 0.5"),
         ({"p": math.nan, "beta": 0.1, "q": 2}, "p must be a number, got nan"),
+        ({"p": None, "beta": 0.1, "q": 2}, "p must be a number, got None"),
+        ({"p": 3, "beta": None, "q": 2}, "beta must be a number, got None"),
         ({"p": 3, "beta": 0.6, "q": 3}, r"beta must be in \[0, \(p-1\)/\(p\+1\)\] = \[0, 0.5\], got 0.6"),
         ({"p": 3, "beta": -0.1, "q": 3}, "beta must be in"),
         ({"p": 3, "beta": math.nan, "q": 3}, "beta must be a number, got nan"),

@@ -121,7 +121,12 @@ def test_check_refuses(args, message):
 
 @pytest.mark.parametrize(
     ("code", "message"),
-    [("x = = 1", "SyntaxError"), ("import no_such_thing", "No module named"), ("1 / 0", "mine.py, line 1")],
+    [
+        ("x = = 1", "SyntaxError"),
+        ("import no_such_thing", "No module named"),
+        ("1 / 0", "mine.py, line 1"),
+        ("raise SystemExit(0)", "it calls sys.exit(0)"),
+    ],
 )
 def test_check_refuses_code_that_does_not_import(code, message):
     Path("mine.py").write_text(code)

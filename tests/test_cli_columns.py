@@ -176,6 +176,7 @@ def test_domain_labels_must_have_the_type_of_the_column(labels, line, message):
         ("x.csv", bytes(range(128, 256)) * 20, "cannot read 'x.csv': not UTF-8 text"),
         ("x.parquet", bytes(range(256)) * 20, "cannot read 'x.parquet': Parquet magic bytes not found"),
         ("x.csv.gz", GOOD, "cannot read 'x.csv.gz': Not a gzipped file"),
+        ("x.csv", b'city\nA\n"B\nC\n', "must close every quote, got 1 quote characters in 'x.csv'"),
         ("x.csv.gz", gzip.compress(GOOD * 9, mtime=0)[:25], "cannot read 'x.csv.gz'"),
         (
             "x.csv",

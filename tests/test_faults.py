@@ -140,7 +140,7 @@ class Truncates(GRR):
 
 
 class _Lenient(ss.domains.Categories):
-    def validate(self, values):
+    def validate(self, values, offset=0):
         return super().validate((np.asarray(values, dtype=float).astype(int) % self.d).tolist())
 
 
@@ -253,6 +253,20 @@ def test_planted_protocol_fault_is_caught(protocol, check):
     assert check in {c.name for c in report.checks if not c.passed}, str(report)
 
 
+class ExtraTruth(GRR):
+    """Repeats the truth with one more percent than its law says."""
+
+    def randomize(self, values, rng):
+        reports = super().randomize(values, rng)
+        np.copyto(reports, values, where=rng.random(len(values)) < 0.01)
+        return reports
+
+
+def test_one_percent_of_extra_truth_is_found():
+    report = ss.check_randomizer(ExtraTruth(1.0, 4))
+    assert any(failure.startswith("sampler follows the law") for failure in report.failures)
+
+
 def test_an_exception_is_a_finding():
     class Crashes(GRR):
         def estimate(self, aggregate, n):
@@ -297,6 +311,22 @@ def test_a_class_of_ten_lines_is_checked_and_simulated():
     assert np.abs(z).max() < 5
     table = result.privacy.set_index("bound")
     assert table.loc["lower", "epsilon"] <= table.loc["sound", "epsilon"] < 1.0
+
+
+def test_a_false_epsilon_does_not_lower_a_bound():
+    @dataclass(frozen=True)
+    class Understated(ss.ChannelRandomizer):
+        epsilon: float
+
+        def channel(self):
+            return GRR(2.0, 3).channel().tolist()
+
+    honest, mine = GRR(2.0, 3), Understated(0.1)
+    assert float(ss.epsilon(mine, 5, 1e-6)) >= float(ss.epsilon(honest, 5, 1e-6, bound="lower"))
+    assert any("epsilon = 0.1 declared" in failure for failure in ss.check_randomizer(mine).failures)
+    for bad in (-1.0, 0, "a", None):
+        with pytest.raises(ValueError, match="epsilon must be a number in"):
+            ss.epsilon(Understated(bad), 5, 1e-6)
 
 
 @pytest.mark.parametrize(

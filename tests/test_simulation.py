@@ -177,9 +177,10 @@ def test_html_and_repr():
         ([0, 3], r"values must be codes in 0..2, got 3 at position 1"),
         ([0, -1], r"values must be codes in 0..2, got -1 at position 1"),
         ([0.0, 1.0], "values must be integer codes in 0..2, got float64"),
-        ([0, math.nan], "values must be integer codes"),
+        ([0, math.nan], "values must not be missing, got a missing value at position 1"),
+        (pd.Series([0, 1, None], dtype="Int64"), "got a missing value at position 2"),
         (["a", "b"], "encode a column with shufflesim.categorical"),
-        ([None, 1], "values must be integer codes"),
+        ([None, 1], "values must not be missing, got a missing value at position 0"),
         (5, "data must be one-dimensional"),
         (np.ma.masked_array([0, 1], mask=[0, 1]), "must not be masked"),
         (pd.Categorical(["a", "b"]), "d must be the number of categories of the data, 2, got 3"),
@@ -200,7 +201,8 @@ def test_bad_data(data, message):
         ([1.5], r"values must be in \[0, 1\], got 1.5 at position 0"),
         (["0.5"], "values must be numbers in"),
         ([True, False], "values must be numbers in"),
-        ([None], "values must be numbers in"),
+        ([None], "got a missing value at position 0"),
+        (pd.Categorical([0, 1]), "got a categorical"),
     ],
     ids=repr,
 )
@@ -221,6 +223,7 @@ def test_bad_numbers(data, message):
         ({"chunk_size": 0}, "chunk_size must be an integer >= 1, got 0"),
         ({"confidence": 1.0}, "confidence must be strictly between 0 and 1"),
         ({"protocol": "grr"}, "protocol must be a Protocol or a Randomizer, got 'grr'"),
+        ({"progress": 1}, "progress must be callable, got 1"),
         ({"protocol": GRR}, "protocol must be a Protocol"),
         ({"protocol": LocalHash(1.0, 3), "method": "counts"}, "method='counts' needs a protocol with an exact sampler"),
     ],
@@ -236,7 +239,7 @@ def test_position_of_a_bad_value_far_down(monkeypatch):
     monkeypatch.setattr(simulation, "BLOCK", 100)
     data = np.zeros(1000, dtype=int)
     data[345] = 9
-    with pytest.raises(ValueError, match="got 9 at position 45 of the part that starts at position 300"):
+    with pytest.raises(ValueError, match="got 9 at position 345"):
         ss.simulate(GRR(1.0, 3), data, delta=1e-6, seed=0)
 
 
@@ -266,6 +269,10 @@ def test_a_randomizer_is_a_one_message_protocol():
         (["a", 1], None, "labels of one type"),
         (["a", "c"], ["a", "b"], "every value must be in the domain, got 'c' at position 1"),
         ([1, 5], [1, 2], "every value must be in the domain, got 5 at position 1"),
+        (["a", "a"], {"a"}, "domain must be a one-dimensional sequence of labels, got set"),
+        (["a", "b"], "ab", "domain must be a one-dimensional sequence of labels, got str"),
+        (["a", "b"], 5, "domain must be a one-dimensional sequence of labels, got int"),
+        ([["a"], ["b"]], None, "column must be a one-dimensional sequence of labels, got list"),
         (["a"], ["a", "a"], "distinct labels"),
         (["a"], ["a", None], "distinct labels"),
     ],

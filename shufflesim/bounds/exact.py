@@ -116,6 +116,12 @@ def enclose(table: Table, grid: Grid, x: Array, doubt: Array, rounding: float) -
     return value - math.log1p(rounding), upper
 
 
+def _log_weight(table: Table, row: int) -> float:
+    """log of a weight, from the other weights where it is near 1."""
+    w = float(table.weight[row])
+    return math.log(w) if w < 0.5 else math.log1p(-float(np.delete(table.weight, row).sum()))
+
+
 def _log_both(table: Table, a: int, b: int, rows: list[int]) -> float:
     """log(w_a + w_b), from whichever of w_a + w_b and 1 - (the others) is small and therefore accurate."""
     both = float(table.weight[a] + table.weight[b])
@@ -140,7 +146,7 @@ def _terms(
     log_weight = log_weight + t * _log_both(table, a, b, rows)
     level, sure, doubts = x[b] * t, x[a] * t, doubt[b] * t
     for row, c in zip(rows, counts, strict=True):
-        log_weight = log_weight - special.gammaln(c + 1.0) + special.xlogy(c, float(table.weight[row]))
+        log_weight = log_weight - special.gammaln(c + 1.0) + c * _log_weight(table, row)
         level, sure, doubts = level + x[row] * c, sure + x[row] * c, doubts + doubt[row] * c
     rho, gap = w_a / (w_a + w_b), float(x[a] - x[b])
     if gap <= 0:

@@ -49,7 +49,8 @@ class OutcomeGroups:
         """
         if self.floor is None:
             return None
-        return _against(self.floor, self.first, self.second, revealed=max(0.0, 1 - float(self.floor.sum())))
+        # 1 - sum(floor), as a sum of differences that are exact where the two agree.
+        return _against(self.floor, self.first, self.second, revealed=max(0.0, float((self.first - self.floor).sum())))
 
     def homogeneous_table(self) -> Table | None:
         """All others hold one input: the exact divergence of that data set. None where it is not absolutely continuous."""

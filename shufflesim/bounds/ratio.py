@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from .claim import Claim
-from .table import MessageCount, Table
+from .table import Array, MessageCount, Table
 
 # Departure allowed before a declaration is refused as impossible: a few roundings of a closed form, and nothing more.
 DECLARATION_TOLERANCE = 1e-14
@@ -30,7 +31,7 @@ class VariationRatio:
     beta : float
         Upper bound on the total variation between user 1's two outputs; in [0, (p-1)/(p+1)].
     q : float
-        Largest ratio of user 1's law to any blanket law where the first input is likelier; >= 1.
+        Largest ratio of user 1's law to any blanket law where the first input is likelier; > 0.
     q1 : float, optional
         The same where the second input is likelier; `q` by default.
     q_star : float, optional
@@ -65,7 +66,7 @@ class VariationRatio:
     def __post_init__(self) -> None:
         for name in ("p", "beta", "q", "q1", "q_star"):
             value = getattr(self, name)
-            if value is None:
+            if value is None and name in ("q1", "q_star"):
                 continue
             if isinstance(value, bool) or not _is_number(value) or math.isnan(value):
                 raise ValueError(f"{name} must be a number, got {value!r}")
@@ -75,7 +76,8 @@ class VariationRatio:
         top = 1.0 if self.p == math.inf else (self.p - 1) / (self.p + 1)
         if not 0 <= self.beta <= top * (1 + DECLARATION_TOLERANCE):
             raise ValueError(f"beta must be in [0, (p-1)/(p+1)] = [0, {top:.12g}], got {self.beta!r}")
-        object.__setattr__(self, "beta", min(self.beta, top))
+        # A few roundings below the largest beta count as the largest: more cautious, and then there is no neutral part.
+        object.__setattr__(self, "beta", top if self.beta >= top * (1 - 8e-16) else self.beta)
         for name, value in (("q", self.q), ("q1", self.q1), ("q_star", self.q_star)):
             if value is not None and not (value > 0 and value < math.inf):
                 raise ValueError(f"{name} must be positive and finite, got {value!r}")
@@ -129,10 +131,8 @@ class VariationRatio:
 
     @property
     def omega(self) -> float:
-        """Mass of the neutral part, 1 - alpha - p alpha; exactly 0 where it is rounding."""
-        if self.p != math.inf and self.beta >= (self.p - 1) / (self.p + 1) * (1 - 8e-16):
-            return 0.0
-        return max(0.0, 1 - self.alpha - self.p_alpha)
+        """Mass of the neutral part, 1 - alpha - p alpha; exactly 0 at the largest beta."""
+        return float(self._exact_parts()[2])
 
     @property
     def local_epsilon(self) -> float:
@@ -144,35 +144,51 @@ class VariationRatio:
         top = 1.0 if self.p == math.inf else (self.p - 1) / (self.p + 1)
         return VariationRatio(self.p, top, self.q, self.q1, self.q_star)
 
+    def _exact_parts(self) -> tuple[Fraction, Fraction, Fraction, Fraction, Fraction]:
+        """(1/p, p alpha, omega, r0, r1) in rational arithmetic: the parameters are taken as exact, nothing cancels."""
+        beta = Fraction(self.beta)
+        if self.p == math.inf:
+            inverse, p_alpha, alpha = Fraction(0), beta, Fraction(0)
+        elif self.p == 1:
+            inverse, p_alpha, alpha = Fraction(1), Fraction(0), Fraction(0)
+        else:
+            p = Fraction(self.p)
+            inverse, alpha = 1 / p, beta / (p - 1)
+            p_alpha = p * alpha
+        maximal = self.beta == (1.0 if self.p == math.inf else (self.p - 1) / (self.p + 1)) and self.p > 1
+        omega = Fraction(0) if maximal else max(Fraction(0), 1 - alpha - p_alpha)
+        return inverse, p_alpha, omega, p_alpha / Fraction(self.q), p_alpha / Fraction(self.second_q)
+
     def published_table(self) -> Table:
         """The published pair: every message that is no clone counts as neutral."""
-        r0, r1, omega = self.r0, self.r1, self.omega
-        rest = 1 - r0 - r1
-        neutral = omega / rest if rest > 0 else 0.0
-        return self._table(max(rest, 0.0), neutral, 0.0)
+        _, _, omega, r0, r1 = self._exact_parts()
+        rest = max(Fraction(0), 1 - r0 - r1)
+        return self._table(rest, omega / rest if rest > 0 else Fraction(0), Fraction(0))
 
     def three_outcome_table(self) -> Table:
         """The sound pair: only s = omega/q_star of a message is a clone of the neutral part, the rest is revealed."""
-        s = self.omega / self.neutral_q
-        return self._table(s, self.neutral_q, max(0.0, 1 - self.r0 - self.r1 - s))
+        _, _, omega, r0, r1 = self._exact_parts()
+        s = omega / Fraction(self.neutral_q)
+        return self._table(s, Fraction(self.neutral_q), max(Fraction(0), 1 - r0 - r1 - s))
 
-    def _table(self, neutral_weight: float, neutral: float, revealed: float) -> Table:
-        inverse = 0.0 if self.p == math.inf else 1 / self.p
-        q0, q1 = self.q, self.second_q
+    def _table(self, neutral_weight: Fraction, neutral: Fraction, revealed: Fraction) -> Table:
+        """Rows rounded once, from exact values."""
+        inverse, _, _, r0, r1 = self._exact_parts()
+        q0, q1 = Fraction(self.q), Fraction(self.second_q)
         return Table(
-            np.array([self.r0, self.r1, neutral_weight, revealed]),
-            np.array([q0, q1 * inverse, neutral, 0.0]),
-            np.array([q0 * inverse, q1, neutral, 0.0]),
+            _floats(r0, r1, neutral_weight, revealed),
+            _floats(q0, q1 * inverse, neutral, Fraction(0)),
+            _floats(q0 * inverse, q1, neutral, Fraction(0)),
         )
 
     def published_soundness(self) -> tuple[bool, str]:
         """Whether the published pair is an upper bound for this declaration, and why."""
-        if self.omega == 0:
+        _, _, omega, r0, r1 = self._exact_parts()
+        if omega == 0:
             return True, "V1: omega = 0"
-        rest = 1 - self.r0 - self.r1
-        if abs(self.omega / self.neutral_q - rest) <= DECLARATION_TOLERANCE * rest:
+        if r0 + r1 + omega / Fraction(self.neutral_q) >= 1:
             return True, "V2: every blanket message that is no clone is a clone of the neutral part"
-        return False, f"omega = {self.omega:.4g} > 0: may lie below the truth"
+        return False, f"omega = {float(omega):.4g} > 0: may lie below the truth"
 
     def claims(self, n: int) -> list[Claim]:
         """The bounds that a declaration gives for user 1 among n users (n - 1 independent blanket messages)."""
@@ -201,6 +217,10 @@ class VariationRatio:
         if self.q_star != max(self.q, self.second_q):
             parts.append(f"q_star={self.q_star:.6g}")
         return f"VariationRatio({', '.join(parts)})"
+
+
+def _floats(*values: Fraction) -> Array:
+    return np.array([float(v) for v in values])
 
 
 def _is_number(value: Any) -> bool:

@@ -157,7 +157,8 @@ class Table:
         growth = math.exp(eps) if eps < 709 else math.inf
         with np.errstate(over="ignore", invalid="ignore"):
             grown = np.where(self.g1 > 0, growth * self.g1, 0.0)
-            x, error = self.g0 - grown, EXCESS_ULPS * np.finfo(float).eps * (self.g0 + grown)
+            x = self.g0 - grown
+            error = np.where(grown < math.inf, EXCESS_ULPS * np.finfo(float).eps * (self.g0 + grown), 0.0)
             if np.any(x > error):
                 return None
             if growth == math.inf:

@@ -132,6 +132,8 @@ def _users_code(what: str) -> Iterator[None]:
         raise
     except ValueError as error:
         raise click.UsageError(f"{what}: {error}") from error
+    except SystemExit as error:
+        raise click.UsageError(f"{what}: it calls sys.exit({error.code!r})") from error
     except Exception as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
         ours = last.filename == __file__ or "importlib" in last.filename

@@ -24,6 +24,8 @@ SUFFIXES = (".csv", ".csv.gz", ".parquet")
 # Characters of a foreign error message, and columns of a file, that are worth a user's line.
 MESSAGE_MAX = 200
 COLUMNS_SHOWN = 10
+# Bytes of a file that are looked at together.
+CHUNK = 2**20
 
 
 def read(path: Path, column: str, *, numbers: bool, dropna: bool, notes: list[str]) -> pd.Series[Any]:
@@ -189,6 +191,7 @@ def _from_csv(path: Path, column: str, numbers: bool) -> Any:
     if not header:
         raise click.UsageError(f"--data must start with the names of its columns, got an empty line in {str(path)!r}")
     named(column, header)
+    _refuse_open_quote(path, opened)
     kind = pa.float64() if numbers else pa.dictionary(pa.int32(), pa.string())
     nulls = [*arrow_csv.ConvertOptions().null_values, "None", "<NA>"]
     # In a file of one column an empty line is a missing value, not the absence of a row.
@@ -199,6 +202,14 @@ def _from_csv(path: Path, column: str, numbers: bool) -> Any:
     # One thread: only then does an error name the row.
     options = arrow_csv.ReadOptions(use_threads=False)
     return arrow_csv.read_csv(str(path), read_options=options, parse_options=parse, convert_options=convert).column(0)
+
+
+def _refuse_open_quote(path: Path, opened: Callable[..., Any]) -> None:
+    """A quote that is never closed would swallow the rest of the file as one label; inside a label quotes come in pairs."""
+    with opened(path, "rb") as file:
+        quotes = sum(chunk.count(b'"') for chunk in iter(lambda: file.read(CHUNK), b""))
+    if quotes % 2:
+        raise click.UsageError(f"--data must close every quote, got {quotes} quote characters in {str(path)!r}")
 
 
 def _plain_numbers(labels: list[str]) -> list[Any]:
