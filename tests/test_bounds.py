@@ -116,6 +116,43 @@ def test_enclosures_contain_the_exact_value(seed):
                 assert exact == 0 or mpmath.exp(high) >= exact * (1 - mpmath.mpf("1e-14"))
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_rare_clones_among_any_number_of_messages(seed):
+    """One row holds nearly all the weight, n up to 1e12: 60-digit sums over the counts of the two rare rows."""
+    rng = np.random.default_rng([30, seed])
+    for _ in range(12):
+        n = int(10 ** rng.uniform(3, 12))
+        rare = np.exp(rng.uniform(math.log(1e-4), math.log(3), 2)) / n
+        inside = rng.uniform(0.05, 0.95, (2, 3))  # shares of each law's mass
+        inside /= inside.sum(axis=1, keepdims=True)
+        weight = np.array([*rare, 1 - rare.sum()])
+        table = Table(weight, inside[0] / weight, inside[1] / weight)
+        eps = rng.choice([0.0, 0.3, 0.9]) * min(table.log_max_ratio, 5)
+        low, high, _ = Divergence(table, MessageCount(n)).log_enclosure(eps)
+        exact = _rare_sum(table, n, eps)
+        with mpmath.workdps(40):
+            assert low == -math.inf or mpmath.exp(low) <= exact * (1 + mpmath.mpf("1e-15"))
+            assert mpmath.exp(high) >= exact * (1 - mpmath.mpf("1e-15"))
+
+
+def _rare_sum(table, n, eps):
+    """Sum over the counts of all rows but the heaviest; its weight is taken as what the others leave."""
+    with mpmath.workdps(60):
+        growth = mpmath.exp(mpmath.mpf(eps))
+        order = np.argsort(table.weight)
+        w = [mpmath.mpf(float(table.weight[i])) for i in order]
+        x = [mpmath.mpf(float(table.g0[i])) - growth * mpmath.mpf(float(table.g1[i])) for i in order]
+        rest = 1 - w[0] - w[1]
+        total, first = mpmath.mpf(0), mpmath.exp(n * mpmath.log(rest))
+        for i in range(60):
+            term = first
+            for j in range(60 - i):
+                total += term * max(mpmath.mpf(0), i * x[0] + j * x[1] + (n - i - j) * x[2])
+                term *= mpmath.mpf(n - i - j) / (j + 1) * w[1] / rest
+            first *= mpmath.mpf(n - i) / (i + 1) * w[0] / rest
+        return total / n
+
+
 def test_far_tail_against_fifty_digits():
     x = ss.VariationRatio(math.e, 0.3, math.e)
     for n, eps in ((300, 0.6), (1000, 0.5)):

@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import functools
 import io
 import json
 import os
@@ -97,7 +98,10 @@ def test_a_closed_pipe_is_quiet():
 def test_ctrl_c_is_one_line_and_130():
     Path("slow.py").write_text("import time\nprint('ready', flush=True)\ntime.sleep(60)\n")
     command = [*PROGRAM, "check", "slow.py:Slow"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    # A shell that runs the tests in the background makes its children ignore the signal.
+    attend = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, preexec_fn=attend, **pipes) as process:
         assert process.stdout.readline() == "ready\n"
         process.send_signal(signal.SIGINT)
         assert process.stderr.read() == "shufflesim: interrupted\n"

@@ -74,7 +74,7 @@ def log_moment(table: Table, x: Array, theta: float) -> float:
     """log E[e^{theta X}] without cancellation for small theta and without overflow for large."""
     exponent = theta * x
     top = float(exponent.max())
-    if top < 1.0 and (change := float(table.weight @ np.expm1(exponent))) > -0.5:
+    if top < 700.0 and (change := float(table.weight @ np.expm1(exponent))) > -0.5:
         return math.log1p(change)
     return top + math.log(float(table.weight @ np.exp(exponent - top)))
 

@@ -30,6 +30,8 @@ LOG_UNDERFLOW = -1500.0
 SUM_ATTEMPTS = 4
 # Random numbers of messages are enumerated up to this many possibilities.
 RANDOM_COUNTS_MAX = 512
+# Units in the last place of log delta that a bound keeps away from it.
+LOG_ULPS = 8.0
 # The distance that an end of the enclosure keeps from the root is refined to this fraction of itself.
 REFINE = 0.05
 # Relative step at which the search for eps stops; the enclosures around the root are what is returned.
@@ -90,7 +92,8 @@ class Divergence:
         if self.count.largest >= 2**53 or extra >= RANDOM_COUNTS_MAX:
             return None
         k = np.arange(extra + 1, dtype=float)
-        log_weight = exact.log_binomial_pmf(k, extra, self.count.probability if extra else 0.0)
+        f = self.count.probability if extra else 0.0
+        log_weight = exact.log_binomial_pmf(k, extra, f, 1 - f)
         # The saddle point value is within a factor of a few of D unless most of the probability sits on a sum of 0; then
         # the first sum tells better which counts matter.
         log_d = s.log_total - math.log(1 + s.theta * s.spread) - math.log(s.theta)
@@ -126,7 +129,7 @@ class Divergence:
         low0 = math.inf
         if self.log_estimate(0.0)[0] < log_delta + 1:
             low0, high0, method = self.log_enclosure(0.0, EPSILON_RTOL)
-            if high0 <= log_delta:
+            if high0 <= log_delta - LOG_ULPS * float(np.finfo(float).eps) * (1 - log_delta):
                 return 0.0, 0.0, method
         limit = self.log_limit()
         slack = 1e-13 * (1 + abs(limit)) if limit > -math.inf else 0.0
@@ -163,9 +166,11 @@ class Divergence:
             nonlocal log_value
             low, high, _ = self.log_enclosure(at, rtol)
             log_value = high if side > 0 else low
-            return side * (log_value - log_delta) <= 0
+            return side * (log_value - log_delta) <= -margin
 
-        if side * (log_value - log_delta) <= 0:
+        # Covers the logarithm of delta and the two ulps by which reported values are rounded outwards.
+        margin = LOG_ULPS * float(np.finfo(float).eps) * (1 - log_delta)
+        if side * (log_value - log_delta) <= -margin:
             return eps
         bad, step = 0.0, EPSILON_RTOL / 8 * eps
         end = ceiling - eps if side > 0 else eps

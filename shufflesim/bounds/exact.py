@@ -26,23 +26,65 @@ UNDERFLOW = 1e-290
 _MACHINE = float(np.finfo(float).eps)
 
 
-def log_binomial_pmf(k: Array, m: int, w: float) -> Array:
-    """log Pr[Bin(m, w) = k]."""
-    return -math.log(m + 1) - special.betaln(m - k + 1.0, k + 1.0) + special.xlogy(k, w) + special.xlog1py(m - k, -w)
+def _stirling_error(k: Array) -> Array:
+    """log k! minus Stirling's approximation, for integers k >= 1."""
+    big = np.maximum(k, 16.0)
+    inverse = 1 / (big * big)
+    series = (1 / 12 - inverse * (1 / 360 - inverse * (1 / 1260 - inverse * (1 / 1680 - inverse / 1188)))) / big
+    small = np.minimum(k, 16.0)
+    direct = special.gammaln(small + 1) - (small + 0.5) * np.log(small) + small - 0.5 * math.log(2 * math.pi)
+    return np.where(k < 16, direct, series)
 
 
-def _upper_tail(k: Array, t: Array, rho: float) -> Array:
-    """Pr[Bin(t, rho) >= k], elementwise; 1 for k <= 0, 0 for k > t."""
+def _deviance(k: Array, mean: Array) -> Array:
+    """k log(k/mean) + mean - k for k >= 1, mean > 0, without cancellation where the two are close."""
+    gap = k - mean
+    v = gap / (k + mean)
+    near = np.abs(v) < 0.1
+    safe = np.where(near, v, 0.0)
+    square = safe * safe
+    # k log((1+v)/(1-v)) = 2 k (v + v^3/3 + v^5/5 + ...), of which the first term and mean - k leave gap v.
+    tail = sum((square**j / (2 * j + 1) for j in range(1, 9)), start=np.zeros_like(square))
+    close = gap * safe + 2 * k * safe * tail
+    return np.where(near, close, k * np.log(k / mean) - gap)
+
+
+def log_binomial_pmf(k: Array, m: Array | float, p: float, q: float) -> Array:
+    """log Pr[Bin(m, p) = k], q = 1 - p given with its own accuracy; k and m integers, elementwise.
+
+    Catherine Loader's form (2000): Stirling errors and deviances, each free of cancellation; relative accuracy of the probability
+    is a few units in the last place of log Pr and of the distance from the mean, for any m.
+    """
+    k, m = np.broadcast_arrays(np.asarray(k, dtype=float), np.asarray(m, dtype=float))
+    if p <= 0 or q <= 0:
+        with np.errstate(divide="ignore"):
+            return np.log(np.where(k == (0.0 if p <= 0 else m), 1.0, 0.0))
+    log_p = math.log(p) if p < 0.5 else math.log1p(-q)
+    log_q = math.log(q) if q < 0.5 else math.log1p(-p)
+    inside = (k > 0) & (k < m)
+    i, n = np.where(inside, k, 1.0), np.where(inside, m, 2.0)
+    j = n - i
+    errors = _stirling_error(n) - _stirling_error(i) - _stirling_error(j)
+    middle = errors - _deviance(i, n * p) - _deviance(j, n * q) + 0.5 * (np.log(n / i) - np.log(j) - math.log(2 * math.pi))
+    return np.where(inside, middle, np.where(k == 0, m * log_q, m * log_p))
+
+
+def _upper_tail(k: Array, t: Array, rho: float, rest: float) -> Array:
+    """Pr[Bin(t, rho) >= k], elementwise, rest = 1 - rho; 1 for k <= 0, 0 for k > t."""
     inside = (k >= 1) & (k <= t)
     safe_k, safe_t = np.where(inside, k, 1), np.where(inside, t, 1)
-    return np.where(inside, special.betainc(safe_k, safe_t - safe_k + 1.0, rho), np.where(k <= 0, 1.0, 0.0))
+    if rho < 0.5:
+        tail = special.betainc(safe_k, safe_t - safe_k + 1.0, rho)
+    else:
+        tail = special.betaincc(safe_t - safe_k + 1.0, safe_k, rest)
+    return np.where(inside, tail, np.where(k <= 0, 1.0, 0.0))
 
 
 class Grid:
     """Which counts of which rows have to be enumerated if probabilities below e^log_floor may be left out."""
 
     def __init__(self, table: Table, m: int, log_floor: float) -> None:
-        self.m = m
+        self.m, self.log_floor = m, log_floor
         self.ranges = [_range(m, min(float(w), 1.0), log_floor) for w in table.weight]
         widths = np.array([high - low + 1 for low, high in self.ranges])
         # The two rows with the most possible counts are the ones that are summed in closed form.
@@ -100,11 +142,12 @@ def enclose(table: Table, grid: Grid, x: Array, doubt: Array, rounding: float) -
         sums += np.exp(logs - log_scale).sum(axis=1)
     total, cancelled, doubtful = (float(v) for v in sums)
     omitted = _omitted(table, m, grid)
-    # Logs of the weights: at most log(m + 1) for each message that is not in the largest row, and t log(w_a + w_b).
-    used = float(sum(min(grid.ranges[i][1], m - grid.ranges[i][0]) for i in grid.enumerated))
-    left = m - float(sum(grid.ranges[i][0] for i in grid.enumerated))
-    exponent = left * abs(_log_both(table, a, b, grid.enumerated))
-    rounding += 8 * _MACHINE * (1 + (used + 1) * math.log(m + 1) + exponent)
+    # Of each weight, its logarithm and the distances of its counts from their means (what a last digit of a row shifts).
+    distance = 0.0
+    for row in grid.enumerated:
+        mean = m * float(table.weight[row])
+        distance += max(grid.ranges[row][1] - mean, mean - grid.ranges[row][0])
+    rounding += 16 * _MACHINE * (10 + distance - min(0.0, grid.log_floor))
     if total <= 0:
         return -math.inf, math.log(omitted + UNDERFLOW)
     rounding += ((TAIL_ACCURACY[0] + TAIL_ACCURACY[1] * m) * cancelled + doubtful) / total
@@ -114,18 +157,6 @@ def enclose(table: Table, grid: Grid, x: Array, doubt: Array, rounding: float) -
     else:
         upper = value + math.log1p(rounding)
     return value - math.log1p(rounding), upper
-
-
-def _log_weight(table: Table, row: int) -> float:
-    """log of a weight, from the other weights where it is near 1."""
-    w = float(table.weight[row])
-    return math.log(w) if w < 0.5 else math.log1p(-float(np.delete(table.weight, row).sum()))
-
-
-def _log_both(table: Table, a: int, b: int, rows: list[int]) -> float:
-    """log(w_a + w_b), from whichever of w_a + w_b and 1 - (the others) is small and therefore accurate."""
-    both = float(table.weight[a] + table.weight[b])
-    return math.log(both) if both < 0.5 else math.log1p(-float(sum(table.weight[row] for row in rows)))
 
 
 def _terms(
@@ -141,28 +172,32 @@ def _terms(
     counts, used = [c[keep] for c in counts], used[keep]
     t = m - used
     w_a, w_b = float(table.weight[a]), float(table.weight[b])
-    # m!/(t! used!) = 1/((m + 1) B(t + 1, used + 1)), without the cancellation of log-gammas.
-    log_weight = -math.log(m + 1) - special.betaln(t + 1.0, used + 1.0) + special.gammaln(used + 1.0)
-    log_weight = log_weight + t * _log_both(table, a, b, rows)
+    # A multinomial as a chain of binomials: each row against all that come after it, whose sum is accurate.
+    left, after = np.full_like(t, float(m)), [w_a + w_b]
+    for row in reversed(rows):
+        after.append(after[-1] + float(table.weight[row]))
+    log_weight = np.zeros_like(t)
     level, sure, doubts = x[b] * t, x[a] * t, doubt[b] * t
-    for row, c in zip(rows, counts, strict=True):
-        log_weight = log_weight - special.gammaln(c + 1.0) + c * _log_weight(table, row)
+    for row, c, rest in zip(rows, counts, reversed(after[:-1]), strict=True):
+        w = float(table.weight[row])
+        log_weight = log_weight + log_binomial_pmf(c, left, w / (w + rest), rest / (w + rest))
+        left = left - c
         level, sure, doubts = level + x[row] * c, sure + x[row] * c, doubts + doubt[row] * c
-    rho, gap = w_a / (w_a + w_b), float(x[a] - x[b])
+    rho, other, gap = w_a / (w_a + w_b), w_b / (w_a + w_b), float(x[a] - x[b])
     if gap <= 0:
         value = np.maximum(level, 0.0)
         return log_weight, np.array([value, value, np.where(level > -doubts, doubts + doubt[a] * t, 0.0)]) / m
     threshold = np.clip(-level / gap, -1.0, m + 1.0)
     k = np.floor(threshold) + 1
-    one_less, tail = _upper_tail(k - 1, t - 1, rho), _upper_tail(k, t, rho)
+    one_less, tail = _upper_tail(k - 1, t - 1, rho, other), _upper_tail(k, t, rho, other)
     gain, loss = gap * t * rho * one_less, level * tail
     # a = t alone: the two parts would cancel where one B outweighs everything else.
-    alone = np.maximum(sure, 0.0) * np.exp(t * (math.log(w_a) - math.log(w_a + w_b)))
+    alone = np.maximum(sure, 0.0) * np.exp(-t * np.log1p(w_b / w_a))
     value = np.where(k == t, alone, np.maximum(gain + loss, 0.0))
     size = np.where(k == t, alone, gain + np.abs(loss))
     # Where a = k - 1 misses S > 0 by less than the doubt, it counts as well; Pr[a >= k - 1] is not worth a closer look then.
     tied = (threshold - (k - 1)) * gap <= doubts + (doubt[a] - doubt[b]) * np.maximum(k - 1, 0.0)
-    tail = np.where(tied, _upper_tail(np.where(tied, k - 1, 0), t, rho), tail)
+    tail = np.where(tied, _upper_tail(np.where(tied, k - 1, 0), t, rho, other), tail)
     doubts = doubts * tail + max(0.0, float(doubt[a] - doubt[b])) * t * np.where(tied, tail, rho * one_less)
     return log_weight, np.array([value, size, doubts]) / m
 
