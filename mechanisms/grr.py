@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shufflesim._sampling import bernoulli
+from shufflesim._sampling import bernoulli, uniform_codes
 from shufflesim.bounds import OutcomeGroups, VariationRatio
 from shufflesim.domains import Array
 from shufflesim.randomizer import CategoricalRandomizer
@@ -74,7 +74,7 @@ class GRR(CategoricalRandomizer):
 
     def randomize(self, values: Array, rng: np.random.Generator) -> Array:
         """Perturb codes, shape (n,) -> codes, shape (n,), same dtype."""
-        reports = rng.integers(0, self.d, values.shape[0], dtype=values.dtype)
+        reports = uniform_codes(rng, self.d, values.shape[0], values.dtype)
         np.copyto(reports, values, where=bernoulli(rng, self.truthful, values.shape[0]))
         return reports
 

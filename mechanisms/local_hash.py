@@ -15,7 +15,7 @@ import numpy as np
 from scipy import fft
 
 from shufflesim._checks import check_integer
-from shufflesim._sampling import bernoulli
+from shufflesim._sampling import bernoulli, uniform_codes
 from shufflesim.bounds import OutcomeGroups, VariationRatio
 from shufflesim.domains import Array
 from shufflesim.randomizer import CategoricalRandomizer
@@ -123,10 +123,10 @@ class LocalHash(CategoricalRandomizer):
         hashed = np.zeros(n, dtype=np.int64)
         a = np.empty((len(self.digits), n), dtype=kind)
         for row, digit in zip(a, self.digits, strict=True):
-            row[:] = rng.integers(0, l, n, dtype=kind)
+            row[:] = uniform_codes(rng, l, n, kind)
             hashed += row.astype(np.int64) * digit[values]
         hashed %= l
-        y = rng.integers(0, l, n, dtype=kind)
+        y = uniform_codes(rng, l, n, kind)
         np.copyto(y, hashed, where=bernoulli(rng, truthful, n), casting="unsafe")
         if not self.fourier:
             return np.vstack((a, y)).T.copy()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shufflesim._checks import check_number
-from shufflesim._sampling import bernoulli
+from shufflesim._sampling import bernoulli, uniform_codes
 from shufflesim.bounds import Claim, MessageCount, VariationRatio
 from shufflesim.domains import Array, Categories
 from shufflesim.protocol import Protocol
@@ -114,7 +114,7 @@ class BallsIntoBins(Protocol):
         """The value and the user's dummies, user by user."""
         whole = math.floor(self.dummies)
         sizes = 1 + whole + bernoulli(rng, self.dummies - whole, values.shape[0])
-        messages = rng.integers(0, self.d, int(sizes.sum()), dtype=self.domain.dtype)
+        messages = uniform_codes(rng, self.d, int(sizes.sum()), self.domain.dtype)
         messages[np.cumsum(sizes) - sizes] = values
         return Encoded(messages, sizes)
 

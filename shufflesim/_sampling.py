@@ -29,3 +29,15 @@ def bernoulli(rng: np.random.Generator, probability: float, shape: Any) -> np.nd
     ties = np.flatnonzero(drawn == level)
     hits.flat[ties] = rng.random(ties.size) < fraction
     return hits
+
+
+def uniform_codes(rng: np.random.Generator, d: int, n: int, dtype: Any) -> np.ndarray[Any, np.dtype[Any]]:
+    """n codes uniform on 0..d-1 in the given unsigned type; drawn in 16 bits where 8 would do, which NumPy does faster.
+
+    Examples
+    --------
+    >>> uniform_codes(np.random.default_rng(0), 1, 3, np.uint8).tolist()
+    [0, 0, 0]
+    """
+    wide = np.dtype(dtype) if np.dtype(dtype).itemsize > 1 else np.dtype(np.uint16)
+    return rng.integers(0, d, n, dtype=wide).astype(dtype, copy=False)
