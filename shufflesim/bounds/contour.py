@@ -34,7 +34,7 @@ from .table import EXCESS_ULPS, Array, MessageCount, Table
 NEGLIGIBLE = 42.0
 
 # Rounding allowance in units of eps_machine * (1 + m theta E_theta[g0 + e^eps g1] + |log D|). Covers the tables' own last
-# digits (two roundings a number), X, the exponent and the sum; checked against 50-digit values in tests/test_precision.py.
+# digits (two roundings a number), X, the exponent and the sum; checked against 30 digits and more in tests/test_bounds.py.
 ROUNDING_UNITS = 16.0
 
 # Nodes of the Gauss-Laguerre rule that turns 1/m into an integral when the number of messages is random.

@@ -110,24 +110,14 @@ class VariationRatio:
         return max(self.q, self.second_q) if self.q_star is None else self.q_star
 
     @property
-    def alpha(self) -> float:
-        """beta/(p-1); 0 for p = inf and for p = 1."""
-        return 0.0 if self.p in (1.0, math.inf) else self.beta / (self.p - 1)
-
-    @property
-    def p_alpha(self) -> float:
-        """p alpha; beta for p = inf."""
-        return self.beta if self.p == math.inf else self.p * self.alpha
-
-    @property
     def r0(self) -> float:
         """Probability that a blanket message is a clone of the part likelier under the first input."""
-        return self.p_alpha / self.q
+        return float(self._exact_parts()[3])
 
     @property
     def r1(self) -> float:
         """Probability that a blanket message is a clone of the part likelier under the second input."""
-        return self.p_alpha / self.second_q
+        return float(self._exact_parts()[4])
 
     @property
     def omega(self) -> float:
@@ -138,11 +128,6 @@ class VariationRatio:
     def local_epsilon(self) -> float:
         """log p, rounded up: what holds without any shuffling."""
         return math.nextafter(math.log(self.p), math.inf)
-
-    def maximal(self) -> VariationRatio:
-        """The same p, q with the largest possible beta: no neutral part."""
-        top = 1.0 if self.p == math.inf else (self.p - 1) / (self.p + 1)
-        return VariationRatio(self.p, top, self.q, self.q1, self.q_star)
 
     def _exact_parts(self) -> tuple[Fraction, Fraction, Fraction, Fraction, Fraction]:
         """(1/p, p alpha, omega, r0, r1) in rational arithmetic: the parameters are taken as exact, nothing cancels."""

@@ -1,7 +1,7 @@
 """The conformance suite: anyone's randomizer or protocol against its own claims.
 
 Statistical checks use fixed seeds and thresholds beyond `Z_LIMIT` standard errors or `FALSE_ALARM` per check: on a correct class
-all of them together fail with a probability below 1e-6 over the choice of the seed.
+all of them together are estimated to fail with a probability below 1e-6 over the choice of the seed.
 """
 
 from __future__ import annotations
