@@ -13,7 +13,7 @@ import numpy as np
 
 from shufflesim._checks import check_number
 from shufflesim._sampling import bernoulli, uniform_codes
-from shufflesim.bounds import Claim, MessageCount, VariationRatio
+from shufflesim.bounds import Claim, Crowd, MessageCount, VariationRatio, declared_claims_for
 from shufflesim.domains import Array, Categories
 from shufflesim.protocol import Protocol
 from shufflesim.shuffler import Encoded
@@ -94,21 +94,21 @@ class BallsIntoBins(Protocol):
         """log2 d, rounded up."""
         return float(math.ceil(math.log2(self.d)))
 
-    def blanket(self, n: int) -> MessageCount:
-        """User 1's message and the dummies of all n users, user 1's own included."""
+    def blanket(self, crowd: Crowd) -> MessageCount:
+        """User 1's message and the dummies of all users, user 1's own included."""
         whole = math.floor(self.dummies)
-        return MessageCount(1 + n * whole, n, self.dummies - whole)
+        return MessageCount(1 + crowd.n * whole, crowd.n, self.dummies - whole)
 
-    def claims(self, n: int) -> list[Claim]:
+    def claims(self, crowd: Crowd) -> list[Claim]:
         """The declaration's bounds, and the same value as a lower bound.
 
         If all others hold one value, their real messages can be subtracted: what is left is user 1's message among the
         dummies, which is exactly the pair that the upper bound uses.
         """
-        claims = self.amplification.claims_for(self.blanket(n))
+        claims = declared_claims_for(self.amplification, self.blanket(crowd))
         exact = claims[0]
         note = "attained when all others hold one value"
-        return [*claims, Claim("lower", "lower", True, exact.source, note, exact.tables, exact.count)]
+        return [*claims, Claim("lower", "lower", True, exact.source, note, exact.value)]
 
     def encode(self, values: Array, rng: np.random.Generator) -> Encoded:
         """The value and the user's dummies, user by user."""

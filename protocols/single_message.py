@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shufflesim.bounds import Claim
+from shufflesim.bounds import Claim, Crowd
 from shufflesim.domains import Array, Domain
 from shufflesim.protocol import Protocol
 from shufflesim.randomizer import Randomizer
@@ -87,9 +87,9 @@ class SingleMessage(Protocol):
         """The randomizer's."""
         return self.randomizer.variance(truth, n)
 
-    def claims(self, n: int) -> list[Claim]:
+    def claims(self, crowd: Crowd) -> list[Claim]:
         """The randomizer's."""
-        return self.randomizer.claims(n)
+        return self.randomizer.claims(crowd)
 
     def sample_aggregate(self, totals: Array, rng: np.random.Generator) -> Array | None:
         """The randomizer's."""

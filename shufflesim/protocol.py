@@ -9,6 +9,7 @@ from typing import Self
 import numpy as np
 
 from .bounds.claim import Claim
+from .bounds.crowd import Crowd
 from .domains import Array, Domain
 from .shuffler import Encoded
 
@@ -57,8 +58,8 @@ class Protocol(ABC):
         """Bits of one message as it would be sent."""
 
     @abstractmethod
-    def claims(self, n: int) -> list[Claim]:
-        """Every bound that applies at n users."""
+    def claims(self, crowd: Crowd) -> list[Claim]:
+        """Every bound that applies in a crowd."""
 
     @classmethod
     @abstractmethod

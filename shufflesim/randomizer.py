@@ -10,9 +10,9 @@ import numpy as np
 
 from ._checks import check_epsilon
 from .bounds.claim import Claim
+from .bounds.crowd import Crowd
 from .bounds.groups import OutcomeGroups, enumerate_groups, group_claims
 from .bounds.ratio import VariationRatio
-from .bounds.table import MessageCount
 from .domains import Array, Categories, Domain
 
 # Departure of a channel's row sums from 1 that is rounding, not a mistake.
@@ -107,10 +107,14 @@ class Randomizer(ABC):
         """Local budget, the value without shuffling."""
         return check_epsilon(self.epsilon)
 
-    def claims(self, n: int) -> list[Claim]:
-        """Every bound that applies to n users with one report each."""
+    def law_claims(self, crowd: Crowd) -> list[Claim]:
+        """Bounds from the law itself: those of `groups` unless overridden."""
+        return group_claims(self.groups(), crowd, self.local_epsilon)
+
+    def claims(self, crowd: Crowd) -> list[Claim]:
+        """Every bound that applies to a crowd with one report each."""
         check_epsilon(self.epsilon)
-        return self.amplification.claims(n) + group_claims(self.groups(), MessageCount(n))
+        return self.amplification.claims(crowd) + self.law_claims(crowd)
 
 
 class CategoricalRandomizer(Randomizer):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import shufflesim as ss
 from shufflesim import catalogue
+from shufflesim.bounds import Crowd, claims_of
 from shufflesim.cli.output import number
 from shufflesim.mechanisms import GRR
 from shufflesim.protocols import BallsIntoBins
@@ -89,7 +90,7 @@ def test_bound_prints_each_number_on_its_side_and_marks_what_is_not_proved():
 def test_bound_at_eps_gives_delta_of_every_claim(eps):
     x = GRR(1.0, 3)
     rows = json.loads(ok(*GRR_BOUND, "--eps", eps, "--json").stdout)["bounds"]
-    assert [row["bound"] for row in rows] == ["sound", *(claim.bound for claim in x.claims(100))]
+    assert [row["bound"] for row in rows] == ["sound", *(claim.bound for claim in claims_of(x, Crowd(100)))]
     for row in rows:
         bracket = ss.delta(x, 100, eps, bound=row["bound"])
         assert row["delta"] == float(bracket)

@@ -235,9 +235,9 @@ class SkewedDummies(BallsIntoBins):
 class TooMuchBlanket(BallsIntoBins):
     """Claims a blanket of twice the dummies, against a lower bound from the true ones."""
 
-    def claims(self, n):
-        honest = super().claims(n)
-        return [c for c in BallsIntoBins(self.d, 2 * self.dummies).claims(n) if c.side == "upper"] + honest[-1:]
+    def claims(self, crowd):
+        honest = super().claims(crowd)
+        return [c for c in BallsIntoBins(self.d, 2 * self.dummies).claims(crowd) if c.side == "upper"] + honest[-1:]
 
 
 PROTOCOL_FAULTS = [

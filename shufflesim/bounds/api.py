@@ -7,21 +7,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from .._checks import check_delta, check_users, nearest
-from .bracket import Bracket, Side, exp_down, exp_up
-from .claim import Claim
-from .table import MessageCount, Table
+from .._checks import check_delta, check_number, nearest
+from .bracket import Bracket, Side
+from .claim import BOUNDS, Claim, Enclosure, Value
+from .crowd import Crowd
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from .evaluate import Divergence
-
-# Every name that `bound=` understands; which of them apply depends on what is known about the object.
-BOUNDS = ("sound", "published", "three-outcome", "blanket", "lower")
-
-# Covers the four roundings of 1 - e^eps + e^eps D for negative eps.
-SUM_ROUNDING = 1e-15
+# Relative width of brackets that is aimed at unless the caller asks for another.
+DELTA_RTOL = 1e-9
+EPSILON_RTOL = 1e-6
 
 
 class Bounded(Protocol):
@@ -31,11 +27,21 @@ class Bounded(Protocol):
     def local_epsilon(self) -> float:
         """What holds without shuffling; may be inf."""
 
-    def claims(self, n: int) -> list[Claim]:
-        """Bounds that apply at n users."""
+    def claims(self, crowd: Crowd) -> list[Claim]:
+        """Bounds that apply in a crowd."""
 
 
-def delta(x: Bounded, n: int, eps: Any, *, bound: str = "sound") -> Bracket:
+def delta(
+    x: Bounded,
+    n: int,
+    eps: Any,
+    *,
+    bound: str = "sound",
+    n_honest: int | None = None,
+    dropout: float = 0.0,
+    sampling: float = 1.0,
+    rtol: float = DELTA_RTOL,
+) -> Bracket:
     """Hockey-stick divergence (delta) of a shuffled protocol at given eps, as bounded by `bound`.
 
     Parameters
@@ -48,6 +54,14 @@ def delta(x: Bounded, n: int, eps: Any, *, bound: str = "sound") -> Bracket:
         In nats, finite; negative values are allowed, as in a privacy curve.
     bound : str
         One of `BOUNDS`; "sound" is the smallest proved upper bound.
+    n_honest : int, optional
+        How many of the n users, user 1 included, follow the protocol; the others hide nobody. All by default.
+    dropout : float
+        Probability, in [0, 1), that any other user sends nothing; independent.
+    sampling : float
+        Probability, in (0, 1], that any user, user 1 included, is asked to take part; independent, and not revealed.
+    rtol : float
+        Relative width of the bracket to aim at, in (0, 1); what is reached is in the result.
 
     Returns
     -------
@@ -57,7 +71,7 @@ def delta(x: Bounded, n: int, eps: Any, *, bound: str = "sound") -> Bracket:
     Raises
     ------
     ValueError
-        For an n, eps or bound that is out of range or does not apply.
+        For an argument that is out of range, or a bound that does not apply.
 
     Examples
     --------
@@ -68,19 +82,30 @@ def delta(x: Bounded, n: int, eps: Any, *, bound: str = "sound") -> Bracket:
     >>> round(float(delta(x, 3, math.log(2), bound="published")), 9), round(float(delta(x, 3, math.log(2))), 9)
     (0.072, 0.08)
     """
-    n = check_users(n)
+    crowd = Crowd.of(n, n_honest, dropout, sampling)
+    rtol = _check_rtol(rtol)
     values = np.asarray(eps)
     if values.dtype.kind not in "fiu" or not np.all(np.isfinite(values)):
         raise ValueError(f"eps must be finite numbers, got {eps!r}")
-    candidates = _select(x, n, bound)
+    candidates = _select(x, crowd, bound)
     if values.ndim == 0:
-        return _delta_of(candidates, float(values), x.local_epsilon)
-    cells = [_delta_of(candidates, float(e), x.local_epsilon) for e in values.ravel()]
+        return _delta_of(candidates, float(values), x.local_epsilon, rtol)
+    cells = [_delta_of(candidates, float(e), x.local_epsilon, rtol) for e in values.ravel()]
     lower, upper = (np.array([getattr(c, end) for c in cells]).reshape(values.shape) for end in ("lower", "upper"))
     return Bracket(lower, upper, candidates[0].side, ", ".join(sorted({c.method for c in cells})))
 
 
-def epsilon(x: Bounded, n: int, delta: float, *, bound: str = "sound") -> Bracket:
+def epsilon(
+    x: Bounded,
+    n: int,
+    delta: float,
+    *,
+    bound: str = "sound",
+    n_honest: int | None = None,
+    dropout: float = 0.0,
+    sampling: float = 1.0,
+    rtol: float = EPSILON_RTOL,
+) -> Bracket:
     """Central eps at given delta, as bounded by `bound`.
 
     Parameters
@@ -93,6 +118,10 @@ def epsilon(x: Bounded, n: int, delta: float, *, bound: str = "sound") -> Bracke
         Probability, in (0, 1).
     bound : str
         One of `BOUNDS`; "sound" is the smallest proved upper bound.
+    n_honest, dropout, sampling
+        Who takes part; see `delta`.
+    rtol : float
+        Relative width of the bracket to aim at, in (0, 1); what is reached is in the result.
 
     Returns
     -------
@@ -102,24 +131,34 @@ def epsilon(x: Bounded, n: int, delta: float, *, bound: str = "sound") -> Bracke
     Raises
     ------
     ValueError
-        For an n, delta or bound that is out of range or does not apply.
+        For an argument that is out of range, or a bound that does not apply.
 
     Notes
     -----
-    The cost does not grow with n: some 5 to 30 ms for most tables, more where the slack of one method makes way for another.
+    The cost does not grow with n; `benchmarks/bounds.py` prints it.
 
     Examples
     --------
     >>> from shufflesim import VariationRatio
-    >>> float(epsilon(VariationRatio(p=math.e, beta=0.3, q=math.e), 10_000, 1e-6)) < 0.05
+    >>> x = VariationRatio(p=math.e, beta=0.3, q=math.e)
+    >>> float(epsilon(x, 10_000, 1e-6)) < float(epsilon(x, 10_000, 1e-6, dropout=0.2)) < 0.05
     True
     """
-    n = check_users(n)
+    crowd = Crowd.of(n, n_honest, dropout, sampling)
     delta = check_delta(delta)
-    return _epsilon_of(_select(x, n, bound), delta, x.local_epsilon, {})
+    rtol = _check_rtol(rtol)
+    return _epsilon_of(_select(x, crowd, bound), delta, x.local_epsilon, rtol, {})
 
 
-def bound_table(x: Bounded, n: int, delta: float) -> pd.DataFrame:
+def bound_table(
+    x: Bounded,
+    n: int,
+    delta: float,
+    *,
+    n_honest: int | None = None,
+    dropout: float = 0.0,
+    sampling: float = 1.0,
+) -> pd.DataFrame:
     """Every bound that applies, side by side.
 
     Parameters
@@ -130,6 +169,8 @@ def bound_table(x: Bounded, n: int, delta: float) -> pd.DataFrame:
         Number of users, >= 1.
     delta : float
         Probability, in (0, 1).
+    n_honest, dropout, sampling
+        Who takes part; see `delta`.
 
     Returns
     -------
@@ -140,40 +181,32 @@ def bound_table(x: Bounded, n: int, delta: float) -> pd.DataFrame:
     Raises
     ------
     ValueError
-        For an n or delta that is out of range.
+        For an argument that is out of range.
 
     Examples
     --------
-    >>> from shufflesim import VariationRatio
-    >>> bound_table(VariationRatio(p=3, beta=0.4, q=3, q_star=1), 1000, 1e-6)["bound"].tolist()
-    ['sound', 'published', 'three-outcome']
+    >>> from shufflesim.mechanisms import GRR
+    >>> table = bound_table(GRR(1.0, 10), 10_000, 1e-6)
+    >>> table[["bound", "side", "sound"]].head(3).values.tolist()
+    [['sound', 'upper', True], ['published', 'upper', False], ['three-outcome', 'upper', True]]
     """
     import pandas as pd
 
-    n = check_users(n)
+    crowd = Crowd.of(n, n_honest, dropout, sampling)
     delta = check_delta(delta)
     solved: Solved = {}
-    rows = [(claim, float(_epsilon_of([claim], delta, x.local_epsilon, solved))) for claim in _claims(x, n)]
-    uppers = [(value, claim) for claim, value in rows if claim.side == "upper" and claim.sound]
-    if uppers:
-        value, best = min(uppers, key=lambda pair: pair[0])
-        rows.insert(0, (_renamed(best), value))
-    return pd.DataFrame(
-        {
-            "bound": [c.bound for c, _ in rows],
-            "side": [c.side for c, _ in rows],
-            "sound": [c.sound for c, _ in rows],
-            "epsilon": [v for _, v in rows],
-            "amplification_ratio": [_ratio(x.local_epsilon, v) for _, v in rows],
-            "source": [c.source for c, _ in rows],
-            "note": [c.note for c, _ in rows],
-        }
-    )
-
-
-def _renamed(claim: Claim) -> Claim:
-    note = f"smallest sound upper bound: {claim.bound}"
-    return Claim("sound", claim.side, True, claim.source, note, claim.tables, claim.count)
+    local = x.local_epsilon if hasattr(x, "claims") else math.nan
+    rows = []
+    for claim in claims_of(x, crowd):
+        value = float(_epsilon_of([claim], delta, local, EPSILON_RTOL, solved))
+        note = "; ".join(part for part in (claim.note, claim.value.remark(delta)) if part)
+        rows.append((claim.bound, claim.side, claim.sound, value, _ratio(local, value), claim.source, note, claim.baseline))
+    candidates = [row for row in rows if row[1] == "upper" and row[2] and not row[-1]]
+    if candidates:
+        best = min(candidates, key=lambda row: row[3])
+        rows.insert(0, ("sound", *best[1:6], f"smallest sound upper bound: {best[0]}", False))
+    columns = ["bound", "side", "sound", "epsilon", "amplification_ratio", "source", "note"]
+    return pd.DataFrame([row[:-1] for row in rows], columns=columns)
 
 
 def _ratio(local: float, central: float) -> float:
@@ -182,16 +215,24 @@ def _ratio(local: float, central: float) -> float:
     return math.nan if central == math.inf and local == math.inf else local / central
 
 
-def _claims(x: Bounded, n: int) -> list[Claim]:
+def _check_rtol(rtol: Any) -> float:
+    number = check_number("rtol", rtol, "in (0, 1)", low=0.0, high=1.0)
+    if number in (0.0, 1.0):
+        raise ValueError(f"rtol must be in (0, 1), got {rtol!r}")
+    return number
+
+
+def claims_of(x: Bounded, crowd: Crowd) -> list[Claim]:
+    """Every claim of `x`, in the order of `BOUNDS`."""
     if isinstance(x, type) or not hasattr(x, "claims"):
         raise ValueError(f"x must be a VariationRatio, a Randomizer or a Protocol, got {x!r}")
-    return x.claims(n)
+    return sorted(x.claims(crowd), key=lambda claim: BOUNDS.index(claim.bound))
 
 
-def _select(x: Bounded, n: int, bound: str) -> list[Claim]:
-    claims = _claims(x, n)
+def _select(x: Bounded, crowd: Crowd, bound: str) -> list[Claim]:
+    claims = claims_of(x, crowd)
     if isinstance(bound, str) and bound == "sound":
-        chosen = [c for c in claims if c.side == "upper" and c.sound]
+        chosen = [c for c in claims if c.side == "upper" and c.sound and not c.baseline]
     elif isinstance(bound, str) and bound in BOUNDS:
         chosen = [c for c in claims if c.bound == bound]
     else:
@@ -202,76 +243,30 @@ def _select(x: Bounded, n: int, bound: str) -> list[Claim]:
     return chosen
 
 
-def _directions(claim: Claim) -> list[tuple[Table, Table]]:
-    """The tables of both directions, each with its reverse; one where they agree."""
-    pairs = []
-    for table in claim.tables:
-        swapped = table.swapped()
-        pairs.append((table, swapped))
-        if not table.symmetric:
-            pairs.append((swapped, table))
-    return pairs
-
-
-def _smallest(brackets: list[Bracket], side: Side) -> Bracket:
+def _smallest(found: list[Enclosure], side: Side) -> Bracket:
     """Several valid bounds of one quantity: the exact minimum lies between the minima of the ends."""
-    best = min(brackets, key=lambda b: b.upper)
-    return Bracket(min(b.lower for b in brackets), best.upper, side, best.method)
+    best = min(found, key=lambda f: f[1])
+    return Bracket(min(f[0] for f in found), best[1], side, best[2])
 
 
-def _largest(brackets: list[Bracket], side: Side) -> Bracket:
-    """Worst case over directions and pairs."""
-    worst = max(brackets, key=lambda b: b.upper)
-    return Bracket(max(b.lower for b in brackets), worst.upper, side, worst.method)
-
-
-def _delta_of(claims: list[Claim], eps: float, local: float) -> Bracket:
+def _delta_of(claims: list[Claim], eps: float, local: float, rtol: float) -> Bracket:
     """Smallest over the claims; 0 from the local eps on, whatever the rounding of the tables."""
     side = claims[0].side
     if eps >= local:
         return Bracket(0.0, 0.0, side, "local eps")
-    return _smallest(
-        [_largest([_one_delta(table, swapped, claim, eps) for table, swapped in _directions(claim)], side) for claim in claims],
-        side,
-    )
+    return _smallest([claim.value.delta(eps, rtol) for claim in claims], side)
 
 
-def _divergence(table: Table, claim: Claim) -> Divergence:
-    """The evaluator, imported on first use: SciPy's special functions take longer to load than all the rest."""
-    from .evaluate import Divergence
-
-    return Divergence(table, claim.count)
+# eps by value: claims often share one, as the published and the sound pair do where omega = 0.
+Solved = dict[Value, Enclosure]
 
 
-def _one_delta(table: Table, swapped: Table, claim: Claim, eps: float) -> Bracket:
-    if eps >= 0:
-        low, high, method = _divergence(table, claim).log_enclosure(eps)
-        return Bracket(min(exp_down(low), 1.0), min(exp_up(high), 1.0), claim.side, method)
-    # max(0, s) = s + max(0, -s): D_eps(P||Q) = 1 - e^eps + e^eps D_-eps(Q||P).
-    low, high, method = _divergence(swapped, claim).log_enclosure(-eps)
-    gap, factor = -math.expm1(eps), math.exp(eps)
-    return Bracket(
-        max(0.0, (gap + factor * exp_down(low)) * (1 - SUM_ROUNDING)),
-        min(1.0, (gap + factor * exp_up(high)) * (1 + SUM_ROUNDING)),
-        claim.side,
-        method,
-    )
-
-
-# eps by table and number of messages: claims often share a table, as the published and the sound pair do where omega = 0.
-Solved = dict[tuple[bytes, MessageCount], tuple[float, float, str]]
-
-
-def _epsilon_of(claims: list[Claim], delta: float, local: float, solved: Solved) -> Bracket:
+def _epsilon_of(claims: list[Claim], delta: float, local: float, rtol: float, solved: Solved) -> Bracket:
     """Smallest over the claims; no bound exceeds the local eps, whatever the rounding of the tables."""
-    side, log_delta = claims[0].side, math.log(delta)
-    brackets = []
+    found = []
     for claim in claims:
-        found = []
-        for table, _ in _directions(claim):
-            key = (table.key, claim.count)
-            if key not in solved:
-                solved[key] = _divergence(table, claim).epsilon(log_delta)
-            found.append(solved[key])
-        brackets.append(_largest([Bracket(min(low, local), min(high, local), side, method) for low, high, method in found], side))
-    return _smallest(brackets, side)
+        if claim.value not in solved:
+            solved[claim.value] = claim.value.epsilon(delta, rtol)
+        low, high, method = solved[claim.value]
+        found.append((min(low, local), min(high, local), method))
+    return _smallest(found, claims[0].side)

@@ -1,16 +1,53 @@
-"""A named bound: what it says, on which side it is, whether it is proved, and the tables that give its value."""
+"""A named bound: what it says, on which side it is, whether it is proved, and what evaluates it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from .bracket import Side
-from .table import MessageCount, Table
+
+# Every name that `bound=` understands, in the order of a bound table; which of them apply depends on what is known about the object.
+BOUNDS = (
+    "sound",
+    "published",
+    "three-outcome",
+    "blanket",
+    "analytic",
+    "asymptotic",
+    "stronger-clone",
+    "stronger-clone-closed",
+    "clone",
+    "clone-closed",
+    "blanket-hoeffding",
+    "blanket-bennett",
+    "blanket-hoeffding-generic",
+    "blanket-bennett-generic",
+    "efmrtt19",
+    "lower",
+    "lower-5.1",
+)
+
+# (lower, upper, how): lower <= exact value <= upper.
+Enclosure = tuple[float, float, str]
+
+
+class Value(Protocol):
+    """What evaluates a bound. Hashable; equal values are solved once in a table."""
+
+    def delta(self, eps: float, rtol: float) -> Enclosure:
+        """Enclosure of delta at any real eps; `rtol` is the relative width to aim at."""
+
+    def epsilon(self, delta: float, rtol: float) -> Enclosure:
+        """Enclosure of the smallest eps >= 0 at which delta is reached."""
+
+    def remark(self, delta: float) -> str:
+        """What the reader of a table has to know about the value at this delta; empty if nothing."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One bound of one randomizer, protocol or declaration at a given number of users.
+    """One bound of one randomizer, protocol or declaration for a given crowd.
 
     Parameters
     ----------
@@ -22,10 +59,11 @@ class Claim:
         Whether it is proved to be on that side.
     source, note : str
         Paper and theorem; the condition that decides, or what was maximised over.
-    tables : tuple of Table
-        The bound is the largest divergence among these, over both directions.
-    count : MessageCount
-        Number of messages, user 1's included.
+    value : Value
+        What evaluates it.
+    baseline : bool
+        Whether it is offered for comparison only: no candidate for "sound", because it is unproved or another claim is proved to
+        be at most as large.
     """
 
     bound: str
@@ -33,5 +71,5 @@ class Claim:
     sound: bool
     source: str
     note: str
-    tables: tuple[Table, ...]
-    count: MessageCount
+    value: Value
+    baseline: bool = False

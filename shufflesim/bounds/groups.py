@@ -7,7 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from .claim import Claim
+from .crowd import Crowd
+from .pairs import Pairs
 from .table import Array, MessageCount, Table
+from .tails import TableBlanket, Tail
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +59,12 @@ class OutcomeGroups:
         """All others hold one input: the exact divergence of that data set. None where it is not absolutely continuous."""
         return _against(self.other, self.first, self.second, revealed=0.0)
 
+    def sign_table(self) -> Table | None:
+        """The same with outcomes merged by the sign of first - second (Wang et al. 2024, Theorem 5.1)."""
+        sign = np.sign(self.first - self.second).astype(int) + 1
+        merged = [np.bincount(sign, weights=masses, minlength=3) for masses in (self.other, self.first, self.second)]
+        return _against(*merged, revealed=0.0)
+
 
 def _against(weight: Array, first: Array, second: Array, revealed: float) -> Table | None:
     possible = (first > 0) | (second > 0)
@@ -69,47 +78,56 @@ def _against(weight: Array, first: Array, second: Array, revealed: float) -> Tab
     )
 
 
-def group_claims(groups: tuple[OutcomeGroups, ...], count: MessageCount) -> list[Claim]:
-    """Blanket upper bound and homogeneous lower bound, each the worst over the given groups."""
-    claims = []
+def group_claims(groups: tuple[OutcomeGroups, ...], crowd: Crowd, local: float) -> list[Claim]:
+    """Blanket upper bounds and homogeneous lower bounds, each the worst over the given groups."""
     blankets = _distinct([g.blanket_table() for g in groups])
-    pairs = "; ".join(dict.fromkeys(g.note for g in groups))
-    if blankets is not None and blankets:
-        claims.append(
-            Claim(
-                "blanket",
-                "upper",
-                True,
-                "Balle et al. 2019, Lemma 5.3 (optimal blanket, evaluated exactly)",
-                f"worst of: {pairs}",
-                tuple(blankets),
-                count,
-            )
-        )
-    lowers = [t for t in (g.homogeneous_table() for g in groups) if t is not None]
+    lowers = _distinct([t for t in (g.homogeneous_table() for g in groups) if t is not None])
+    signs = _distinct([t for t in (g.sign_table() for g in groups) if t is not None])
+    inputs = "; ".join(dict.fromkeys(g.note for g in groups))
+    return law_claims(blankets, lowers, signs, crowd, local, inputs)
+
+
+def law_claims(
+    blankets: tuple[Table, ...],
+    lowers: tuple[Table, ...],
+    signs: tuple[Table, ...],
+    crowd: Crowd,
+    local: float,
+    inputs: str,
+) -> list[Claim]:
+    """The bounds that follow from a law; `inputs` says what the worst was taken over."""
+
+    def value(tables: tuple[Table, ...]) -> Pairs:
+        return Pairs(tuple(crowd.spread(t) for t in tables), MessageCount(crowd.n))
+
+    claims = []
+    if blankets:
+        source = "Balle et al. 2019, Lemma 5.3 (optimal blanket, evaluated exactly)"
+        claims.append(Claim("blanket", "upper", True, source, f"worst of: {inputs}", value(blankets)))
+        if crowd.complete:
+            blanket = TableBlanket(blankets)
+            note = f"gamma = {blanket.gamma:.4g}, range and variance of this law; a looser form of blanket"
+            for bound, bennett in (("blanket-hoeffding", False), ("blanket-bennett", True)):
+                source = f"Balle et al. 2019, {'Bennett' if bennett else 'Hoeffding'}"
+                tail = Tail(blanket, crowd.n, local, bennett)
+                claims.append(Claim(bound, "upper", True, source, note, tail, baseline=True))
     if lowers:
-        claims.append(
-            Claim(
-                "lower",
-                "lower",
-                True,
-                "exact divergence when all others hold one value (docs/soundness.md)",
-                f"largest of: {pairs}",
-                tuple(_distinct(lowers) or ()),
-                count,
-            )
-        )
+        source = "exact divergence when all others hold one value (docs/soundness.md)"
+        claims.append(Claim("lower", "lower", True, source, f"largest of: {inputs}", value(lowers)))
+    if signs:
+        source = "Wang et al. 2024, Theorem 5.1 (reports merged by the sign of R0 - R1)"
+        claims.append(Claim("lower-5.1", "lower", True, source, f"largest of: {inputs}", value(signs)))
     return claims
 
 
-def _distinct(tables: list[Table | None] | list[Table]) -> list[Table] | None:
-    """Drop repeated tables; None if one is missing (the bound does not exist then)."""
+def _distinct(tables: list[Table | None]) -> tuple[Table, ...]:
+    """Drop repeated tables; none if one is missing (the bound does not exist then)."""
     seen: dict[bytes, Table] = {}
     for table in tables:
         if table is None:
-            return None
+            return ()
         seen.setdefault(table.key, table)
-    return list(seen.values())
+    return tuple(seen.values())
 
 
 def enumerate_groups(channel: Array) -> tuple[OutcomeGroups, ...]:

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from .claim import Claim
-from .table import Array, MessageCount, Table
+from .crowd import Crowd
+from .table import Array, Table
 
 # Departure allowed before a declaration is refused as impossible: a few roundings of a closed form, and nothing more.
 DECLARATION_TOLERANCE = 1e-14
@@ -97,7 +98,10 @@ class VariationRatio:
         p is the next float above e^epsilon: any p that is too large is a valid declaration, one that is too small is not.
         """
         p = math.nextafter(math.exp(epsilon) * (1 + 4e-16), math.inf)
-        return cls(p, min(beta * (1 + 4e-16), (p - 1) / (p + 1)), p, q_star=q_star)
+        top = (p - 1) / (p + 1)
+        # tanh(epsilon/2) is the largest beta: what is within a few roundings of it stays the largest for the enlarged p.
+        largest = beta >= math.tanh(epsilon / 2) * (1 - 8e-16)
+        return cls(p, top if largest else min(beta * (1 + 4e-16), top), p, q_star=q_star)
 
     @property
     def second_q(self) -> float:
@@ -112,24 +116,29 @@ class VariationRatio:
     @property
     def r0(self) -> float:
         """Probability that a blanket message is a clone of the part likelier under the first input."""
-        return float(self._exact_parts()[3])
+        return float(self.exact_parts()[3])
 
     @property
     def r1(self) -> float:
         """Probability that a blanket message is a clone of the part likelier under the second input."""
-        return float(self._exact_parts()[4])
+        return float(self.exact_parts()[4])
 
     @property
     def omega(self) -> float:
         """Mass of the neutral part, 1 - alpha - p alpha; exactly 0 at the largest beta."""
-        return float(self._exact_parts()[2])
+        return float(self.exact_parts()[2])
 
     @property
     def local_epsilon(self) -> float:
         """log p, rounded up: what holds without any shuffling."""
         return math.nextafter(math.log(self.p), math.inf)
 
-    def _exact_parts(self) -> tuple[Fraction, Fraction, Fraction, Fraction, Fraction]:
+    @property
+    def is_ldp(self) -> bool:
+        """Whether it is the declaration of a randomizer that is (log p)-LDP for all inputs: q = q1 = p."""
+        return self.q == self.second_q == self.p
+
+    def exact_parts(self) -> tuple[Fraction, Fraction, Fraction, Fraction, Fraction]:
         """(1/p, p alpha, omega, r0, r1) in rational arithmetic: the parameters are taken as exact, nothing cancels."""
         beta = Fraction(self.beta)
         if self.p == math.inf:
@@ -144,21 +153,45 @@ class VariationRatio:
         omega = Fraction(0) if maximal else max(Fraction(0), 1 - alpha - p_alpha)
         return inverse, p_alpha, omega, p_alpha / Fraction(self.q), p_alpha / Fraction(self.second_q)
 
+    def largest(self) -> VariationRatio | None:
+        """The same p and q with the largest beta: omega = 0, so that its published pair is sound (V3); None if q is too small for it.
+
+        For q = p this is the stronger clone of any eps0-LDP randomizer.
+        """
+        beta = 1.0 if self.p == math.inf else (self.p - 1) / (self.p + 1)
+        return self._with(beta, self.q, self.second_q)
+
+    def clones(self) -> VariationRatio | None:
+        """The clone reduction: another message is a fair mixture of user 1's two laws with probability 1/q; None for q < 1.
+
+        Two laws with ratio p are (p Q0 + Q1)/(p+1) and its mirror image, so that each of Q0, Q1 comes with r = 1/(2q).
+        """
+        q = max(self.q, self.second_q)
+        wider = 2 * q / (1 + (0.0 if self.p == math.inf else 1 / self.p))
+        beta = 1.0 if self.p == math.inf else (self.p - 1) / (self.p + 1)
+        return self._with(beta, math.nextafter(wider * (1 + 4e-16), math.inf), None)
+
+    def _with(self, beta: float, q: float, q1: float | None) -> VariationRatio | None:
+        try:
+            return VariationRatio(self.p, beta, q, q1 if q1 != q else None)
+        except ValueError:
+            return None
+
     def published_table(self) -> Table:
         """The published pair: every message that is no clone counts as neutral."""
-        _, _, omega, r0, r1 = self._exact_parts()
+        _, _, omega, r0, r1 = self.exact_parts()
         rest = max(Fraction(0), 1 - r0 - r1)
         return self._table(rest, omega / rest if rest > 0 else Fraction(0), Fraction(0))
 
     def three_outcome_table(self) -> Table:
         """The sound pair: only s = omega/q_star of a message is a clone of the neutral part, the rest is revealed."""
-        _, _, omega, r0, r1 = self._exact_parts()
+        _, _, omega, r0, r1 = self.exact_parts()
         s = omega / Fraction(self.neutral_q)
         return self._table(s, Fraction(self.neutral_q), max(Fraction(0), 1 - r0 - r1 - s))
 
     def _table(self, neutral_weight: Fraction, neutral: Fraction, revealed: Fraction) -> Table:
         """Rows rounded once, from exact values."""
-        inverse, _, _, r0, r1 = self._exact_parts()
+        inverse, _, _, r0, r1 = self.exact_parts()
         q0, q1 = Fraction(self.q), Fraction(self.second_q)
         return Table(
             _floats(r0, r1, neutral_weight, revealed),
@@ -168,32 +201,18 @@ class VariationRatio:
 
     def published_soundness(self) -> tuple[bool, str]:
         """Whether the published pair is an upper bound for this declaration, and why."""
-        _, _, omega, r0, r1 = self._exact_parts()
+        _, _, omega, r0, r1 = self.exact_parts()
         if omega == 0:
             return True, "V1: omega = 0"
         if r0 + r1 + omega / Fraction(self.neutral_q) >= 1:
             return True, "V2: every blanket message that is no clone is a clone of the neutral part"
         return False, f"omega = {float(omega):.4g} > 0: may lie below the truth"
 
-    def claims(self, n: int) -> list[Claim]:
-        """The bounds that a declaration gives for user 1 among n users (n - 1 independent blanket messages)."""
-        return self.claims_for(MessageCount(n))
+    def claims(self, crowd: Crowd) -> list[Claim]:
+        """The bounds that a declaration gives for user 1 in a crowd with one message each."""
+        from .declared import declared_claims
 
-    def claims_for(self, count: MessageCount) -> list[Claim]:
-        """The same for any number of messages."""
-        sound, reason = self.published_soundness()
-        return [
-            Claim("published", "upper", sound, "Wang et al. 2024, Algorithm 1", reason, (self.published_table(),), count),
-            Claim(
-                "three-outcome",
-                "upper",
-                True,
-                "sound form of Wang et al. 2024, Theorem 4.7 (docs/soundness.md)",
-                f"q_star = {self.neutral_q:.6g}",
-                (self.three_outcome_table(),),
-                count,
-            ),
-        ]
+        return declared_claims(self, crowd)
 
     def __repr__(self) -> str:
         parts = [f"p={self.p:.6g}", f"beta={self.beta:.6g}", f"q={self.q:.6g}"]

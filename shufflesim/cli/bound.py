@@ -100,15 +100,16 @@ def _delta_table(x: Bounded, n: int, eps: float | None) -> pd.DataFrame:
     import pandas as pd
 
     from shufflesim import delta
+    from shufflesim.bounds import Crowd, claims_of
 
-    claims = x.claims(n)
+    claims = claims_of(x, Crowd(n))
     brackets = [delta(x, n, eps, bound=claim.bound) for claim in claims]
     rows = [
         (c.bound, c.side, c.sound, float(b), b.lower, b.upper, c.source, c.note) for c, b in zip(claims, brackets, strict=True)
     ]
-    sound = [row for row in rows if row[1] == "upper" and row[2]]
-    if sound:
-        best = min(sound, key=lambda row: row[3])
+    candidates = [row for row, c in zip(rows, claims, strict=True) if c.side == "upper" and c.sound and not c.baseline]
+    if candidates:
+        best = min(candidates, key=lambda row: row[3])
         rows.insert(0, ("sound", *best[1:7], f"smallest sound upper bound: {best[0]}"))
     return pd.DataFrame(rows, columns=["bound", "side", "sound", "delta", "enclosure_low", "enclosure_high", "source", "note"])
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..bounds import delta
+from ..bounds import Crowd, delta
 from ..domains import Array, Categories, Domain, Interval
 from ..protocol import Protocol
 from ..protocols import SingleMessage
@@ -253,7 +253,7 @@ def _messages(protocol: Protocol, rng: np.random.Generator) -> Check:
 
 
 def _bounds(protocol: Protocol) -> Check:
-    claims = protocol.claims(max(SIZES))
+    claims = protocol.claims(Crowd(max(SIZES)))
     if not any(c.bound == "lower" for c in claims) or not any(c.side == "upper" and c.sound for c in claims):
         return Check("lower bound below sound upper bound", True, "only one side offered")
     names = ["sound", *dict.fromkeys(c.bound for c in claims if c.side == "upper" and c.sound)]

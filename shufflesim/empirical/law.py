@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 from scipy import special
 
-from ..bounds import MessageCount, OutcomeGroups, Table
+from ..bounds import Crowd, MessageCount, OutcomeGroups, Table
 from ..bounds.evaluate import Divergence
 from ..bounds.groups import enumerate_groups
 from ..domains import Array
@@ -129,7 +129,7 @@ def _two_users(randomizer: Randomizer, rng: np.random.Generator) -> tuple[bool, 
     law = _law(randomizer)
     if law is None or law.shape[0] > ENUMERATED_INPUTS or law.shape[1] > ENUMERATED_OUTCOMES:
         return True, "law too large or continuous: not enumerated"
-    claims = [c for c in randomizer.claims(2) if c.side == "upper" and c.sound]
+    claims = [c for c in randomizer.claims(Crowd(2)) if c.side == "upper" and c.sound]
     outputs = np.tril_indices(law.shape[1])
     curve: dict[float, float] = {}
     for i, j in itertools.permutations(range(law.shape[0]), 2):
@@ -141,8 +141,7 @@ def _two_users(randomizer: Randomizer, rng: np.random.Generator) -> tuple[bool, 
     problems = []
     for claim in claims:
         for eps, exact in curve.items():
-            ends = [Divergence(t, claim.count).log_enclosure(eps)[1] for t in claim.tables]
-            upper = math.exp(max(ends))
+            upper = claim.value.delta(eps, DECLARATION_RTOL)[1]
             if exact > upper * (1 + DECLARATION_RTOL) + 1e-15:
                 problems.append(f"{claim.bound} at eps={eps:.4g}: {upper:.6g} < {exact:.6g}")
     return not problems, "; ".join(problems[:3]) or f"{', '.join(c.bound for c in claims)} at {len(curve)} values of eps"

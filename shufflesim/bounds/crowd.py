@@ -1,0 +1,81 @@
+"""Who takes part: user 1 and the users that hide her."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._checks import check_integer, check_number, check_users
+from .table import Table
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """User 1 among n users who follow the protocol, some of whom may be absent.
+
+    Parameters
+    ----------
+    n : int
+        Users, user 1 included; >= 1.
+    dropout : float
+        Probability, in [0, 1), that a user other than user 1 sends nothing, independently of all others.
+    sampling : float
+        Probability, in (0, 1], that a user, user 1 included, is asked at all, independently of all others.
+
+    Notes
+    -----
+    The receiver sees how many messages came; nobody sees who was absent.
+
+    Examples
+    --------
+    >>> Crowd(1000, dropout=0.1).present
+    0.9
+    """
+
+    n: int
+    dropout: float = 0.0
+    sampling: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n", check_users(self.n))
+        dropout = check_number("dropout", self.dropout, "in [0, 1)", low=0.0, high=np.nextafter(1.0, 0.0))
+        sampling = check_number("sampling", self.sampling, "in (0, 1]", low=np.nextafter(0.0, 1.0), high=1.0)
+        object.__setattr__(self, "dropout", dropout)
+        object.__setattr__(self, "sampling", sampling)
+
+    @classmethod
+    def of(cls, n: Any, n_honest: Any, dropout: Any, sampling: Any) -> Crowd:
+        """From the arguments of `delta` and `epsilon`: only the honest ones of n users hide anybody."""
+        n = check_users(n)
+        if n_honest is not None:
+            n_honest = check_integer("n_honest", check_users(n_honest), low=1, high=n)
+        return cls(n if n_honest is None else n_honest, dropout, sampling)
+
+    @property
+    def complete(self) -> bool:
+        """Whether everybody takes part."""
+        return self.dropout == 0 and self.sampling == 1
+
+    @property
+    def present(self) -> float:
+        """Probability that a user other than user 1 sends her messages."""
+        return self.sampling * (1 - self.dropout)
+
+    def spread(self, table: Table) -> Table:
+        """The table for one message per user, where a user who is absent counts as sending an empty message.
+
+        Others send a message of law W with probability k = `present`, user 1 sends hers with probability s = `sampling`; the number
+        of empty messages is n minus the number that came, so that nothing else is revealed. Rows (w; g0; g1) become
+        (k w; s g0/k; s g1/k), and (1-k; (1-s)/(1-k), the same) stands for the empty message.
+        """
+        if self.complete:
+            return table
+        k, s = self.present, self.sampling
+        empty = (1 - s) / (1 - k)
+        return Table(
+            np.append(k * table.weight, 1 - k),
+            np.append((s / k) * table.g0, empty),
+            np.append((s / k) * table.g1, empty),
+        )
