@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import Any
 
 from ._version import __version__
-from .bounds import Bracket, VariationRatio, bound_table, delta, epsilon
+from .bounds import Bracket, VariationRatio, bound_curve, bound_table, calibrate, delta, epsilon
 from .domains import categorical
 from .protocol import Protocol
 from .randomizer import ChannelRandomizer, Randomizer
@@ -21,7 +21,9 @@ __all__ = [
     "Simulation",
     "VariationRatio",
     "__version__",
+    "bound_curve",
     "bound_table",
+    "calibrate",
     "categorical",
     "check_protocol",
     "check_randomizer",

@@ -2,8 +2,10 @@
 
 from .api import Bounded, bound_table, claims_of, delta, epsilon
 from .bracket import Bracket
+from .calibration import Calibration, calibrate
 from .claim import BOUNDS, Claim
 from .crowd import Crowd
+from .curve import bound_curve
 from .declared import declared_claims_for
 from .groups import OutcomeGroups
 from .pairs import Pairs
@@ -14,6 +16,7 @@ __all__ = [
     "BOUNDS",
     "Bounded",
     "Bracket",
+    "Calibration",
     "Claim",
     "Crowd",
     "MessageCount",
@@ -21,7 +24,9 @@ __all__ = [
     "Pairs",
     "Table",
     "VariationRatio",
+    "bound_curve",
     "bound_table",
+    "calibrate",
     "claims_of",
     "declared_claims_for",
     "delta",

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from .bracket import Side
 
-# Every name that `bound=` understands, in the order of a bound table; which of them apply depends on what is known about the object.
+# Every name that `bound=` understands, in the order of a bound table; which of them apply depends on what is known of the object.
 BOUNDS = (
     "sound",
     "published",

@@ -1,8 +1,8 @@
 """Closed forms for eps at given delta, evaluated with 50 digits and rounded outwards.
 
-Sources: Wang et al., PVLDB 17(8), 2024, Theorems 4.2 and 4.3; Feldman, McMillan, Talwar, "Hiding among the clones", FOCS 2021, and
-"Stronger privacy amplification by shuffling", SODA 2023; Erlingsson, Feldman, Mironov, Raghunathan, Talwar, Thakurta, "Amplification by
-shuffling", SODA 2019.
+Sources: Wang et al., PVLDB 17(8), 2024, Theorems 4.2 and 4.3; Feldman, McMillan, Talwar, "Hiding among the clones", FOCS 2021,
+and "Stronger privacy amplification by shuffling", SODA 2023; Erlingsson, Feldman, Mironov, Raghunathan, Talwar, Thakurta,
+"Amplification by shuffling", SODA 2019.
 """
 
 from __future__ import annotations
@@ -108,9 +108,9 @@ class Asymptotic(ClosedForm):
 class Analytic(ClosedForm):
     """Theorem 4.2, from the least number Omega of clones that is likely; N = n - 1 other messages.
 
-    With c clones the two inputs differ by the factor 1 + f(c), f(c) = beta (2 s + 1)/(A c - beta s + B), s = sqrt(c ln(4/delta)/2),
-    A = alpha + beta/2 - B/N, B = omega r N/(1-2r). The theorem puts in c = Omega, which bounds all c >= Omega only where f falls. Its
-    condition on Omega lets cases through in which f rises and f(Omega) lies below the bound that it stands for, such as
+    With c clones the two inputs differ by the factor 1 + f(c), f(c) = beta (2 s + 1)/(A c - beta s + B), s = k sqrt(c),
+    A = alpha + beta/2 - B/N, B = omega r N/(1-2r). The theorem puts in c = Omega, which bounds all c >= Omega only where f
+    falls. Its condition on Omega lets cases through in which f rises and f(Omega) lies below the bound it stands for, such as
     p = q = 1.0473, beta = 0.00395, n = 469, delta = 2.5e-11. Here the largest f(c), Omega <= c <= N, is taken: f rises up to
     2 k A c + 2 A sqrt(c) = k (2B + beta), k = sqrt(ln(4/delta)/2), and falls from there on; it rises throughout if A <= 0.
     """

@@ -66,8 +66,8 @@ class Crowd:
     def spread(self, table: Table) -> Table:
         """The table for one message per user, where a user who is absent counts as sending an empty message.
 
-        Others send a message of law W with probability k = `present`, user 1 sends hers with probability s = `sampling`; the number
-        of empty messages is n minus the number that came, so that nothing else is revealed. Rows (w; g0; g1) become
+        Others send a message of law W with probability k = `present`, user 1 sends hers with probability s = `sampling`; the
+        number of empty messages is n minus the number that came, so that nothing else is revealed. Rows (w; g0; g1) become
         (k w; s g0/k; s g1/k), and (1-k; (1-s)/(1-k), the same) stands for the empty message.
         """
         if self.complete:

@@ -35,9 +35,8 @@ def declared_claims(x: VariationRatio, crowd: Crowd) -> list[Claim]:
         source = f"Balle et al. 2019, {'Bennett' if bennett else 'Hoeffding'}, gamma = e^-eps0"
         tail = Tail(GenericBlanket(local), crowd.n, local, bennett)
         claims.append(Claim(bound, "upper", True, source, "any eps0-LDP randomizer", tail, baseline=True))
-    form = Efmrtt(local, crowd.n)
-    source = "Erlingsson et al. 2019, Theorem 7"
-    return [*claims, Claim("efmrtt19", "upper", True, source, "any eps0-LDP randomizer", form, baseline=True)]
+    source, general = "Erlingsson et al. 2019, Theorem 7", "any eps0-LDP randomizer"
+    return [*claims, Claim("efmrtt19", "upper", True, source, general, Efmrtt(local, crowd.n), baseline=True)]
 
 
 def declared_claims_for(x: VariationRatio, count: MessageCount) -> list[Claim]:

@@ -62,8 +62,10 @@ class OutcomeGroups:
     def sign_table(self) -> Table | None:
         """The same with outcomes merged by the sign of first - second (Wang et al. 2024, Theorem 5.1)."""
         sign = np.sign(self.first - self.second).astype(int) + 1
-        merged = [np.bincount(sign, weights=masses, minlength=3) for masses in (self.other, self.first, self.second)]
-        return _against(*merged, revealed=0.0)
+        other, first, second = (
+            np.bincount(sign, weights=masses, minlength=3) for masses in (self.other, self.first, self.second)
+        )
+        return _against(other, first, second, revealed=0.0)
 
 
 def _against(weight: Array, first: Array, second: Array, revealed: float) -> Table | None:

@@ -154,7 +154,7 @@ class VariationRatio:
         return inverse, p_alpha, omega, p_alpha / Fraction(self.q), p_alpha / Fraction(self.second_q)
 
     def largest(self) -> VariationRatio | None:
-        """The same p and q with the largest beta: omega = 0, so that its published pair is sound (V3); None if q is too small for it.
+        """The same p and q with the largest beta: omega = 0, its published pair is sound (V3); None if q is too small for it.
 
         For q = p this is the stronger clone of any eps0-LDP randomizer.
         """

@@ -1,7 +1,7 @@
 """The privacy blanket with the inner mean bounded by Hoeffding's or Bennett's inequality.
 
-Source: Balle, Bell, Gascon, Nissim, "The privacy blanket of the shuffle model", CRYPTO 2019: with M ~ Bin(n, gamma) blanket messages,
-L = (R0 - e^eps R1)/omega under the blanket law omega, E L = -a, a = e^eps - 1,
+Source: Balle, Bell, Gascon, Nissim, "The privacy blanket of the shuffle model", CRYPTO 2019: with M ~ Bin(n, gamma) blanket
+messages, L = (R0 - e^eps R1)/omega under the blanket law omega, E L = -a, a = e^eps - 1,
 
     D <= (1/(gamma n)) E[ max(0, L_1 + ... + L_M) ].
 
@@ -58,8 +58,8 @@ class Blanket(ABC):
 class GenericBlanket(Blanket):
     """Any eps0-LDP randomizer: gamma >= e^-eps0, and L = c (u - e^eps v), u, v in [1, e^eps0], with a true blanket mass c <= 1.
 
-    Hence L in [1 - e^(eps+eps0), e^eps0 - e^eps] and E L^2 <= e^eps0 (1 + e^2eps) - 2 e^eps. gamma and the range cannot both take the
-    value of c = e^-eps0: randomized response has c = 2/(e^eps0 + 1), and its divergence exceeds what that would give.
+    Hence L in [1 - e^(eps+eps0), e^eps0 - e^eps] and E L^2 <= e^eps0 (1 + e^2eps) - 2 e^eps. gamma and the range cannot both take
+    the value of c = e^-eps0: randomized response has c = 2/(e^eps0 + 1), and its divergence exceeds what that would give.
     """
 
     epsilon: float
@@ -73,8 +73,7 @@ class GenericBlanket(Blanket):
         """From the ranges alone."""
         e, e0 = math.exp(eps), math.exp(self.epsilon)
         span, top = (1 + e) * math.expm1(self.epsilon), e * math.expm1(self.epsilon - eps)
-        a = math.expm1(eps)
-        # e0 (1 + e^2) - 2 e - a^2.
+        # E L^2 - (E L)^2.
         variance = math.expm1(self.epsilon) * (1 + e * e)
         return [Moments(*(_around(v, 8 * _MACHINE * abs(v)) for v in (span, top, variance)))] if e0 < math.inf else []
 
@@ -108,13 +107,8 @@ class TableBlanket(Blanket):
                 doubt = gamma * EXCESS_ULPS * _MACHINE * float((g0 + e * g1).max())
                 second, a = float(w @ (x * x)) / gamma, math.expm1(eps)
                 uncertain = 2 * doubt * math.sqrt(second) + doubt**2 + 64 * _MACHINE * (second + a * a)
-                found.append(
-                    Moments(
-                        _around(float(x.max() - x.min()), 2 * doubt),
-                        _around(float(x.max()), doubt),
-                        _around(second - a * a, uncertain),
-                    )
-                )
+                span, top = float(x.max() - x.min()), float(x.max())
+                found.append(Moments(_around(span, 2 * doubt), _around(top, doubt), _around(second - a * a, uncertain)))
         return found
 
 
