@@ -4,9 +4,10 @@ if __name__ != "shufflesim.mechanisms":
     raise ImportError(f"import this package as shufflesim.mechanisms, not as {__name__}")
 
 from .grr import GRR
-from .laplace import Laplace
+from .hierarchical import HierarchicalGRR
+from .laplace import Laplace, MetricLaplace
 from .local_hash import LocalHash
 from .randomized_response import RandomizedResponse
 from .unary import OUE, RAPPOR
 
-__all__ = ["GRR", "OUE", "RAPPOR", "Laplace", "LocalHash", "RandomizedResponse"]
+__all__ = ["GRR", "OUE", "RAPPOR", "HierarchicalGRR", "Laplace", "LocalHash", "MetricLaplace", "RandomizedResponse"]

@@ -1,63 +1,40 @@
-"""Laplace noise on a bounded number.
+"""Laplace noise on a bounded number, with a budget for the whole interval or for a unit of length.
 
-Source: Dwork, McSherry, Nissim, Smith, "Calibrating noise to sensitivity in private data analysis", TCC 2006.
+Sources: Dwork, McSherry, Nissim, Smith, "Calibrating noise to sensitivity in private data analysis", TCC 2006; Chatzikokolakis,
+Andres, Bordenabe, Palamidessi, "Broadening the scope of differential privacy using metrics", PETS 2013 (metric privacy).
 """
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from shufflesim._checks import check_epsilon
-from shufflesim.bounds import OutcomeGroups, VariationRatio
+from shufflesim._checks import EPSILON_MAX, check_epsilon, check_number
+from shufflesim.bounds import Claim, Crowd, LaplacePair, VariationRatio
 from shufflesim.domains import Array, Interval
 from shufflesim.randomizer import Randomizer
 
-# Cells of [low, high] into which reports are merged for the lower bound; more bring it closer to the exact divergence.
-CELLS = 64
 
+class _LaplaceNoise(Randomizer):
+    """x + Laplace noise, x in [low, high]."""
 
-@dataclass(frozen=True)
-class Laplace(Randomizer):
-    """x + Laplace noise of scale (high - low)/eps, for x in [low, high].
-
-    Parameters
-    ----------
-    epsilon : float
-        Local budget in nats; in (0, 700].
-    low, high : float
-        Ends of the interval that every value lies in, fixed without looking at the data; [0, 1] by default.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of its range.
-
-    Examples
-    --------
-    >>> round(Laplace(epsilon=2.0).amplification.beta, 6)
-    0.632121
-    """
-
-    epsilon: float
-    low: float = 0.0
-    high: float = 1.0
+    low: float
+    high: float
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
         interval = Interval(self.low, self.high)
         object.__setattr__(self, "low", interval.low)
         object.__setattr__(self, "high", interval.high)
-        if not math.isfinite(self.scale):
-            raise ValueError(f"(high - low)/epsilon must be finite, got epsilon={self.epsilon!r}")
 
     @property
+    @abstractmethod
     def scale(self) -> float:
         """Scale of the noise, in the units of the data."""
-        return (self.high - self.low) / self.epsilon
 
     @property
     def domain(self) -> Interval:
@@ -66,8 +43,8 @@ class Laplace(Randomizer):
 
     @property
     def amplification(self) -> VariationRatio:
-        """beta = 1 - e^{-eps/2}, attained by the two ends; q_star = q."""
-        return VariationRatio.ldp(self.epsilon, -math.expm1(-self.epsilon / 2))
+        """beta = 1 - e^{-eps/2} with the local eps of the interval, attained by its two ends; q_star = q."""
+        return VariationRatio.ldp(self.local_epsilon, -math.expm1(-self.local_epsilon / 2))
 
     @property
     def bits(self) -> float:
@@ -96,27 +73,46 @@ class Laplace(Randomizer):
         tail = 0.5 * np.exp(-np.abs(z))
         return np.where(z < 0, tail, 1 - tail)
 
-    def groups(self) -> tuple[OutcomeGroups, ...]:
-        """For the lower bound: user 1 at one end or the other, reports merged into cells."""
-        edges = np.linspace(0, 1, CELLS + 1)
-        held = {"others hold low": 0.0, "others hold high": 1.0, "others hold the middle": 0.5}
-        masses = {x: self._cell_masses(edges - x) for x in (0.0, 0.5, 1.0)}
-        return tuple(
-            OutcomeGroups(masses[0.0], masses[1.0], masses[x], None, f"inputs low, high, {note}") for note, x in held.items()
-        )
+    def law_claims(self, crowd: Crowd) -> list[Claim]:
+        """Blanket and lower bounds for the two ends, which are the worst pair of the blanket (docs/soundness.md)."""
+        return LaplacePair(self.local_epsilon, self.local_epsilon).law_claims(crowd)
 
-    def _cell_masses(self, edges: Array) -> Array:
-        """Masses of (-inf, e_0], (e_0, e_1], ..., (e_k, inf) under noise of scale 1/eps around 0, without cancellation."""
-        z = self.epsilon * edges
-        tails = 0.5 * np.exp(-np.abs(z))
-        inner = np.where(
-            z[1:] <= 0,
-            tails[1:] * -np.expm1(np.minimum(z[:-1] - z[1:], 0)),
-            np.where(z[:-1] >= 0, tails[:-1] * -np.expm1(z[:-1] - z[1:]), 1 - tails[:-1] - tails[1:]),
-        )
-        first = tails[0] if z[0] <= 0 else 1 - tails[0]
-        last = tails[-1] if z[-1] >= 0 else 1 - tails[-1]
-        return np.concatenate(([first], inner, [last]))
+
+@dataclass(frozen=True)
+class Laplace(_LaplaceNoise):
+    """x + Laplace noise of scale (high - low)/eps, for x in [low, high].
+
+    Parameters
+    ----------
+    epsilon : float
+        Local budget in nats; in (0, 700].
+    low, high : float
+        Ends of the interval that every value lies in, fixed without looking at the data; [0, 1] by default.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of its range.
+
+    Examples
+    --------
+    >>> round(Laplace(epsilon=2.0).amplification.beta, 6)
+    0.632121
+    """
+
+    epsilon: float
+    low: float = 0.0
+    high: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not math.isfinite(self.scale):
+            raise ValueError(f"(high - low)/epsilon must be finite, got epsilon={self.epsilon!r}")
+
+    @property
+    def scale(self) -> float:
+        """(high - low)/eps."""
+        return (self.high - self.low) / self.epsilon
 
     @classmethod
     def examples(cls) -> Iterator[Laplace]:
@@ -125,3 +121,72 @@ class Laplace(Randomizer):
         yield cls(epsilon=1.0, low=-40.0, high=120.0)
         yield cls(epsilon=1e-9)
         yield cls(epsilon=700.0)
+
+
+@dataclass(frozen=True)
+class MetricLaplace(_LaplaceNoise):
+    """x + Laplace noise of scale 1/eps, for x in [low, high]: two values at distance t are eps t-indistinguishable.
+
+    Parameters
+    ----------
+    epsilon : float
+        Budget per unit of length, in nats; in (0, 700].
+    low, high : float
+        Ends of the interval that every value lies in, fixed without looking at the data; epsilon (high - low) at most 700.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of its range.
+
+    Notes
+    -----
+    As a randomizer it is (epsilon (high - low))-LDP, and its bounds are for the two ends. `pair` is about two values.
+
+    Examples
+    --------
+    >>> from shufflesim import epsilon
+    >>> noise = MetricLaplace(epsilon=0.1, low=0.0, high=50.0)
+    >>> noise.local_epsilon
+    5.0
+    >>> float(epsilon(noise.pair(20.0, 25.0), 10_000, 1e-6)) < float(epsilon(noise, 10_000, 1e-6))
+    True
+    """
+
+    epsilon: float
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.local_epsilon <= EPSILON_MAX:
+            raise ValueError(f"epsilon * (high - low) must be in (0, {EPSILON_MAX:g}], got {self.local_epsilon!r}")
+
+    @property
+    def scale(self) -> float:
+        """1/eps."""
+        return 1 / self.epsilon
+
+    @property
+    def local_epsilon(self) -> float:
+        """epsilon (high - low), for the two ends."""
+        return self.epsilon * (self.high - self.low)
+
+    def pair(self, x0: float, x1: float) -> LaplacePair:
+        """Two values among users in the whole interval, as something to bound.
+
+        Their distance to the farther end decides; the bounds are for an interval that reaches as far on both sides.
+        """
+        rule = f"in [{self.low!r}, {self.high!r}]"
+        x0, x1 = (check_number(name, x, rule, low=self.low, high=self.high) for name, x in (("x0", x0), ("x1", x1)))
+        if x0 == x1:
+            raise ValueError(f"x0 and x1 must differ, got {x0!r} twice")
+        farthest = max(abs(x - end) for x in (x0, x1) for end in (self.low, self.high))
+        return LaplacePair(self.epsilon * abs(x1 - x0), self.epsilon * farthest)
+
+    @classmethod
+    def examples(cls) -> Iterator[MetricLaplace]:
+        """Typical, extreme."""
+        yield cls(epsilon=0.1, low=-10.0, high=20.0)
+        yield cls(epsilon=1e-9, low=0.0, high=1.0)
+        yield cls(epsilon=7.0, low=-50.0, high=50.0)

@@ -7,7 +7,8 @@ from .claim import BOUNDS, Claim
 from .crowd import Crowd
 from .curve import bound_curve
 from .declared import declared_claims_for
-from .groups import OutcomeGroups
+from .groups import OutcomeGroups, mixed_groups, two_level_groups
+from .metric import LaplacePair, PlanarLaplacePair
 from .pairs import Pairs
 from .ratio import VariationRatio
 from .table import MessageCount, Table
@@ -19,9 +20,11 @@ __all__ = [
     "Calibration",
     "Claim",
     "Crowd",
+    "LaplacePair",
     "MessageCount",
     "OutcomeGroups",
     "Pairs",
+    "PlanarLaplacePair",
     "Table",
     "VariationRatio",
     "bound_curve",
@@ -31,4 +34,6 @@ __all__ = [
     "declared_claims_for",
     "delta",
     "epsilon",
+    "mixed_groups",
+    "two_level_groups",
 ]

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._checks import check_delta, check_number, nearest
 from .bracket import Bracket, Side
-from .claim import BOUNDS, Claim, Enclosure, Value
+from .claim import BOUNDS, Claim, Ends, Value
 from .crowd import Crowd
 
 if TYPE_CHECKING:
@@ -243,7 +243,7 @@ def _select(x: Bounded, crowd: Crowd, bound: str) -> list[Claim]:
     return chosen
 
 
-def _smallest(found: list[Enclosure], side: Side) -> Bracket:
+def _smallest(found: list[Ends], side: Side) -> Bracket:
     """Several valid bounds of one quantity: the exact minimum lies between the minima of the ends."""
     best = min(found, key=lambda f: f[1])
     return Bracket(min(f[0] for f in found), best[1], side, best[2])
@@ -258,12 +258,12 @@ def _delta_of(claims: list[Claim], eps: float, local: float, rtol: float) -> Bra
 
 
 # eps by value: claims often share one, as the published and the sound pair do where omega = 0.
-Solved = dict[Value, Enclosure]
+Solved = dict[Value, Ends]
 
 
 def _epsilon_of(claims: list[Claim], delta: float, local: float, rtol: float, solved: Solved) -> Bracket:
     """Smallest over the claims; no bound exceeds the local eps, whatever the rounding of the tables."""
-    found: list[Enclosure] = []
+    found: list[Ends] = []
     for claim in claims:
         best = min((f[1] for f in found), default=math.inf)
         if claim.value not in solved:

@@ -29,17 +29,17 @@ BOUNDS = (
 )
 
 # (lower, upper, how): lower <= exact value <= upper.
-Enclosure = tuple[float, float, str]
+Ends = tuple[float, float, str]
 
 
 class Value(Protocol):
     """What evaluates a bound. Hashable; equal values are solved once in a table."""
 
-    def delta(self, eps: float, rtol: float) -> Enclosure:
-        """Enclosure of delta at any real eps; `rtol` is the relative width to aim at."""
+    def delta(self, eps: float, rtol: float) -> Ends:
+        """Ends of delta at any real eps; `rtol` is the relative width to aim at."""
 
-    def epsilon(self, delta: float, rtol: float) -> Enclosure:
-        """Enclosure of the smallest eps >= 0 at which delta is reached."""
+    def epsilon(self, delta: float, rtol: float) -> Ends:
+        """Ends of the smallest eps >= 0 at which delta is reached."""
 
     def remark(self, delta: float) -> str:
         """What the reader of a table has to know about the value at this delta; empty if nothing."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .bracket import exp_down, exp_up
-from .claim import Enclosure
+from .claim import Ends
 from .ratio import VariationRatio
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class ClosedForm(ABC):
     def formula(self, delta: mpmath.mpf) -> tuple[mpmath.mpf | None, str]:
         """(eps, "") or (None, the condition that fails), at the precision at hand."""
 
-    def epsilon(self, delta: float, rtol: float) -> Enclosure:
+    def epsilon(self, delta: float, rtol: float) -> Ends:
         """The value, one rounding to either side."""
         import mpmath
 
@@ -53,7 +53,7 @@ class ClosedForm(ABC):
             near = float(value)
         return max(0.0, math.nextafter(near, -math.inf)), math.nextafter(near, math.inf), "closed form"
 
-    def delta(self, eps: float, rtol: float) -> Enclosure:
+    def delta(self, eps: float, rtol: float) -> Ends:
         """The smallest delta at which the formula gives at most eps, by bisection; 1 where there is none."""
         if eps >= self.local:
             return 0.0, 0.0, "local eps"

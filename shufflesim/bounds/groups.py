@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from .claim import Claim
+from .continuous import Enclosure
 from .crowd import Crowd
 from .pairs import Pairs
 from .table import Array, MessageCount, Table
@@ -84,42 +87,51 @@ def group_claims(groups: tuple[OutcomeGroups, ...], crowd: Crowd, local: float) 
     """Blanket upper bounds and homogeneous lower bounds, each the worst over the given groups."""
     blankets = _distinct([g.blanket_table() for g in groups])
     lowers = _distinct([t for t in (g.homogeneous_table() for g in groups) if t is not None])
-    signs = _distinct([t for t in (g.sign_table() for g in groups) if t is not None])
     inputs = "; ".join(dict.fromkeys(g.note for g in groups))
-    return law_claims(blankets, lowers, signs, crowd, local, inputs)
+    return [
+        *blanket_claims([Enclosure(t, t) for t in blankets], crowd, local, f"worst of: {inputs}"),
+        *lower_claims([Enclosure(t, t) for t in lowers], crowd, f"largest of: {inputs}"),
+        *sign_claims(groups, crowd, f"largest of: {inputs}"),
+    ]
 
 
-def law_claims(
-    blankets: tuple[Table, ...],
-    lowers: tuple[Table, ...],
-    signs: tuple[Table, ...],
-    crowd: Crowd,
-    local: float,
-    inputs: str,
-) -> list[Claim]:
-    """The bounds that follow from a law; `inputs` says what the worst was taken over."""
-
-    def value(tables: tuple[Table, ...]) -> Pairs:
-        return Pairs(tuple(crowd.spread(t) for t in tables), MessageCount(crowd.n))
-
-    claims = []
-    if blankets:
-        source = "Balle et al. 2019, Lemma 5.3 (optimal blanket, evaluated exactly)"
-        claims.append(Claim("blanket", "upper", True, source, f"worst of: {inputs}", value(blankets)))
-        if crowd.complete:
-            blanket = TableBlanket(blankets)
-            note = f"gamma = {blanket.gamma:.4g}, range and variance of this law; a looser form of blanket"
-            for bound, bennett in (("blanket-hoeffding", False), ("blanket-bennett", True)):
-                source = f"Balle et al. 2019, {'Bennett' if bennett else 'Hoeffding'}"
-                tail = Tail(blanket, crowd.n, local, bennett)
-                claims.append(Claim(bound, "upper", True, source, note, tail, baseline=True))
-    if lowers:
-        source = "exact divergence when all others hold one value (docs/soundness.md)"
-        claims.append(Claim("lower", "lower", True, source, f"largest of: {inputs}", value(lowers)))
-    if signs:
-        source = "Wang et al. 2024, Theorem 5.1 (reports merged by the sign of R0 - R1)"
-        claims.append(Claim("lower-5.1", "lower", True, source, f"largest of: {inputs}", value(signs)))
+def blanket_claims(blankets: Sequence[Enclosure], crowd: Crowd, local: float, note: str) -> list[Claim]:
+    """The optimal blanket, given by tables around it, and its looser forms; `note` says what the worst was taken over."""
+    if not blankets:
+        return []
+    source = "Balle et al. 2019, Lemma 5.3 (optimal blanket, evaluated exactly)"
+    claims = [Claim("blanket", "upper", True, source, note, _value(blankets, crowd))]
+    if crowd.complete:
+        blanket = TableBlanket(tuple(upper for _, upper in blankets))
+        note = f"gamma = {blanket.gamma:.4g}, range and variance of this law; a looser form of blanket"
+        for bound, bennett in (("blanket-hoeffding", False), ("blanket-bennett", True)):
+            source = f"Balle et al. 2019, {'Bennett' if bennett else 'Hoeffding'}"
+            claims.append(Claim(bound, "upper", True, source, note, Tail(blanket, crowd.n, local, bennett), baseline=True))
     return claims
+
+
+def lower_claims(lowers: Sequence[Enclosure], crowd: Crowd, note: str) -> list[Claim]:
+    """The exact divergence of data sets in which all others hold one value, given by tables around it."""
+    if not lowers:
+        return []
+    source = "exact divergence when all others hold one value (docs/soundness.md)"
+    return [Claim("lower", "lower", True, source, note, _value(lowers, crowd))]
+
+
+def _value(found: Sequence[Enclosure], crowd: Crowd) -> Pairs:
+    below, above = (tuple(crowd.spread(table) for table in tables) for tables in zip(*found, strict=True))
+    finite = all(lower is upper for lower, upper in found)
+    return Pairs(below, MessageCount(crowd.n), None if finite else above)
+
+
+def sign_claims(groups: tuple[OutcomeGroups, ...], crowd: Crowd, note: str) -> list[Claim]:
+    """The lower bound of Theorem 5.1."""
+    signs = _distinct([t for t in (g.sign_table() for g in groups) if t is not None])
+    if not signs:
+        return []
+    source = "Wang et al. 2024, Theorem 5.1 (reports merged by the sign of R0 - R1)"
+    value = Pairs(tuple(crowd.spread(t) for t in signs), MessageCount(crowd.n))
+    return [Claim("lower-5.1", "lower", True, source, note, value)]
 
 
 def _distinct(tables: list[Table | None]) -> tuple[Table, ...]:
@@ -130,6 +142,52 @@ def _distinct(tables: list[Table | None]) -> tuple[Table, ...]:
             return ()
         seen.setdefault(table.key, table)
     return tuple(seen.values())
+
+
+def mixed_groups(weights: Sequence[float], parts: Sequence[OutcomeGroups], note: str) -> OutcomeGroups:
+    """Groups of a randomizer that reports (k, y): k with these probabilities, y by the k-th part.
+
+    The parts must be about one pair of inputs and one input of the others.
+    """
+    columns = []
+    for name in ("first", "second", "other", "floor"):
+        masses = [getattr(part, name) for part in parts]
+        missing = any(m is None for m in masses)
+        columns.append(None if missing else np.concatenate([w * m for w, m in zip(weights, masses, strict=True)]))
+    first, second, other, floor = columns
+    return OutcomeGroups(first, second, other, floor, note)
+
+
+def two_level_groups(epsilon: float, mass: float) -> tuple[OutcomeGroups, ...]:
+    """A density that is high on a set of the input's own and e^-epsilon times that elsewhere (PrivUnit, piecewise).
+
+    Parameters
+    ----------
+    epsilon : float
+        Local budget.
+    mass : float
+        Share c <= 1/2 of the high set; it must be possible for two inputs to have disjoint sets, and no report is high for all.
+
+    Notes
+    -----
+    Disjoint sets are the worst pair: two sets with a common part of mass m have m at (E, E) and m more at (1, 1), where disjoint
+    ones have m at (E, 1) and at (1, E) - the same mean of X, end points outside. With Z = c E + 1 - c densities are E/Z and 1/Z.
+    """
+    c, small = mass, math.exp(-epsilon)
+    # Probabilities of a set of mass c where the density is high and where it is low.
+    high = c / (c + (1 - c) * small)
+    low = high * small
+    rest = low / c
+    cases = {"others hold x0": 0, "others hold x1": 1}
+    if 3 * c <= 1:
+        cases["others hold a third value, with a set of its own"] = 2
+    tracked = [c, c] if 3 * c > 1 else [c, c, c]
+    left = max(0.0, 1 - sum(tracked)) * rest
+
+    def masses(own: int | None) -> Array:
+        return np.array([high if k == own else low for k in range(len(tracked))] + [left])
+
+    return tuple(OutcomeGroups(masses(0), masses(1), masses(other), masses(None), note) for note, other in cases.items())
 
 
 def enumerate_groups(channel: Array) -> tuple[OutcomeGroups, ...]:

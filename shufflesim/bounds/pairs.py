@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from .bracket import exp_down, exp_up
-from .claim import Enclosure
+from .claim import Ends
 from .table import MessageCount, Table
 
 if TYPE_CHECKING:
@@ -49,12 +49,12 @@ class Pairs:
     def __hash__(self) -> int:
         return hash(self.key)
 
-    def delta(self, eps: float, rtol: float) -> Enclosure:
-        """Enclosure of the largest delta."""
+    def delta(self, eps: float, rtol: float) -> Ends:
+        """Ends of the largest delta."""
         return self._worst([self._end(tables, lambda one: _delta(one, eps, rtol)) for tables in self._ends()])
 
-    def epsilon(self, delta: float, rtol: float) -> Enclosure:
-        """Enclosure of the largest eps."""
+    def epsilon(self, delta: float, rtol: float) -> Ends:
+        """Ends of the largest eps."""
         log_delta = math.log(delta)
         return self._worst([self._end(tables, lambda one: one[0].epsilon(log_delta)) for tables in self._ends()])
 
@@ -65,14 +65,14 @@ class Pairs:
     def _ends(self) -> list[tuple[Table, ...]]:
         return [self.tables] if self.above is None else [self.tables, self.above]
 
-    def _end(self, tables: tuple[Table, ...], solve: Callable[[tuple[Divergence, Divergence]], Enclosure]) -> Enclosure:
+    def _end(self, tables: tuple[Table, ...], solve: Callable[[tuple[Divergence, Divergence]], Ends]) -> Ends:
         """Largest over tables and directions."""
         found = [solve(pair) for table in tables for pair in self._directions(table)]
         worst = max(found, key=lambda f: f[1])
         return max(f[0] for f in found), worst[1], worst[2]
 
     @staticmethod
-    def _worst(ends: list[Enclosure]) -> Enclosure:
+    def _worst(ends: list[Ends]) -> Ends:
         return ends[0][0], ends[-1][1], ends[-1][2]
 
     def _directions(self, table: Table) -> list[tuple[Divergence, Divergence]]:
@@ -84,7 +84,7 @@ class Pairs:
         return [(forth, back)] if table.symmetric else [(forth, back), (back, forth)]
 
 
-def _delta(pair: tuple[Divergence, Divergence], eps: float, rtol: float) -> Enclosure:
+def _delta(pair: tuple[Divergence, Divergence], eps: float, rtol: float) -> Ends:
     forth, back = pair
     if eps >= 0:
         low, high, method = forth.log_enclosure(eps, rtol)

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .bracket import exp_down, exp_up
-from .claim import Enclosure
+from .claim import Ends
 from .table import EXCESS_ULPS, Table
 
 _MACHINE = float(np.finfo(float).eps)
@@ -133,14 +133,14 @@ class Tail:
     local: float
     bennett: bool
 
-    def delta(self, eps: float, rtol: float) -> Enclosure:
-        """Enclosure of the bound, which is 1 for eps <= 0 and 0 from the local eps on."""
+    def delta(self, eps: float, rtol: float) -> Ends:
+        """Ends of the bound, which is 1 for eps <= 0 and 0 from the local eps on."""
         if eps >= self.local:
             return 0.0, 0.0, "local eps"
         low, high = self._log_delta(eps)
         return min(1.0, exp_down(low)), min(1.0, exp_up(high)), self._name
 
-    def epsilon(self, delta: float, rtol: float) -> Enclosure:
+    def epsilon(self, delta: float, rtol: float) -> Ends:
         """Where the bound falls to delta, by bisection below the local eps."""
         target = math.log(delta)
         margin = 8 * _MACHINE * (1 - target)
@@ -164,7 +164,7 @@ class Tail:
         return "Bennett" if self.bennett else "Hoeffding"
 
     def _log_delta(self, eps: float) -> tuple[float, float]:
-        """Enclosure of log delta, at most 0; 0 where there is less than one blanket message on average or a number overflows."""
+        """Ends of log delta, at most 0; 0 where there is less than one blanket message on average or a number overflows."""
         gamma = self.blanket.gamma
         if eps <= 0 or gamma * self.n < 1 or max(eps, self.local if self.local < math.inf else 0) > LOG_MAX / 2:
             return 0.0, 0.0
