@@ -1,4 +1,4 @@
-"""Pictures of several simulations at once; pure functions from results to matplotlib figures."""
+"""Pictures of simulations and of bounds; pure functions from results to matplotlib figures."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .bounds import Bounded, bound_curve
 from .results import Simulation
 
 if TYPE_CHECKING:
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 ESTIMATE = "#b3450b"
 INTERVAL = "#e3a27c"
 TRUTH = "#44617d"
+# Colours (Okabe and Ito, apart for colour-blind readers), and a line style per kind of bound so that print is enough.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000", "#999999")
+STYLES = ("-", "--", ":")
+MARKERS = ("", "s", "v", "o")
 # Points in one panel; beyond it the most frequent values are drawn.
 POINTS = 1000
 COLUMNS = 4
@@ -67,6 +72,70 @@ def overview(simulations: Sequence[Simulation]) -> Figure:
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
     return figure
+
+
+def amplification(
+    x: Bounded | Sequence[Bounded],
+    n: Any,
+    delta: Any,
+    *,
+    bounds: Sequence[str] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the amplification ratio, local eps over central eps, against the local eps or the number of users.
+
+    Parameters
+    ----------
+    x, n, delta, bounds
+        As in `bound_curve`: a sequence of randomizers draws against the local eps, a sequence of numbers of users against n.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Upper bounds that are proved are solid, lower bounds dashed, and what is not proved is dotted.
+
+    Raises
+    ------
+    ValueError
+        If neither x nor n is a sequence, both are, or an argument is out of range.
+
+    Examples
+    --------
+    >>> from shufflesim.mechanisms import GRR
+    >>> ax = amplification(GRR(1.0, 16), [10**3, 10**5, 10**7], 1e-8, bounds=["sound", "lower"])
+    >>> ax.get_xlabel(), len(ax.get_lines())
+    ('users n', 2)
+    """
+    from matplotlib.figure import Figure
+
+    several = [isinstance(v, (Sequence, np.ndarray)) for v in (x, n)]
+    if sum(several) != 1:
+        raise ValueError(f"exactly one of x and n must be a sequence, got {'both' if all(several) else 'neither'}")
+    curve = bound_curve(x, n, delta, bounds=bounds)
+    across, label = ("local_epsilon", "local eps") if several[0] else ("n", "users n")
+    if ax is None:
+        ax = Figure(figsize=(7.0, 4.8), layout="constrained").subplots()
+    for i, (name, rows) in enumerate(curve.groupby("bound", sort=False)):
+        side, proved = rows["side"].iloc[0], bool(rows["sound"].all())
+        finite = rows[np.isfinite(rows["amplification_ratio"])]
+        ax.plot(
+            finite[across],
+            finite["amplification_ratio"],
+            STYLES[2] if not proved else STYLES[1] if side == "lower" else STYLES[0],
+            color=COLOURS[i % len(COLOURS)],
+            marker=MARKERS[i // len(COLOURS) % len(MARKERS)],
+            markersize=4,
+            linewidth=3.0 if name == "sound" else 1.5,
+            label=f"{name} ({side} bound{'' if proved else ', not proved'})",
+        )
+    ax.set(xlabel=label, ylabel="amplification ratio, local eps / central eps", yscale="log")
+    if not several[0]:
+        ax.set_xscale("log")
+    ax.grid(visible=True, color="#dddddd", linewidth=0.6)
+    ax.figure.legend(loc="outside right upper", frameon=False, fontsize="small")
+    return ax
 
 
 def _limits(simulations: Sequence[Simulation], n: int) -> tuple[float, float]:

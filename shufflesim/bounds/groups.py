@@ -149,13 +149,18 @@ def mixed_groups(weights: Sequence[float], parts: Sequence[OutcomeGroups], note:
 
     The parts must be about one pair of inputs and one input of the others.
     """
-    columns = []
-    for name in ("first", "second", "other", "floor"):
-        masses = [getattr(part, name) for part in parts]
-        missing = any(m is None for m in masses)
-        columns.append(None if missing else np.concatenate([w * m for w, m in zip(weights, masses, strict=True)]))
-    first, second, other, floor = columns
-    return OutcomeGroups(first, second, other, floor, note)
+
+    def mix(masses: Sequence[Array]) -> Array:
+        return np.concatenate([w * m for w, m in zip(weights, masses, strict=True)])
+
+    floors = [part.floor for part in parts if part.floor is not None]
+    return OutcomeGroups(
+        mix([part.first for part in parts]),
+        mix([part.second for part in parts]),
+        mix([part.other for part in parts]),
+        mix(floors) if len(floors) == len(parts) else None,
+        note,
+    )
 
 
 def two_level_groups(epsilon: float, mass: float) -> tuple[OutcomeGroups, ...]:

@@ -5,6 +5,7 @@ import click
 from shufflesim._version import __version__
 
 from .bound import bound
+from .calibrate import calibrate
 from .check import check
 from .demo import demo
 from .listing import list_
@@ -24,6 +25,7 @@ def main() -> None:
       shufflesim demo
       shufflesim list
       shufflesim bound grr -p epsilon=2 -p d=100 -n 1e6 --delta 1e-8
+      shufflesim calibrate grr -p d=100 --find epsilon -n 1e6 --delta 1e-8 --epsilon 0.05
       shufflesim run grr -p epsilon=2 --dataset flights --column dest --delta 1e-8 --seed 7
       shufflesim check my_randomizer.py:MyRandomizer -p epsilon=1
 
@@ -31,5 +33,5 @@ def main() -> None:
     """
 
 
-for command in (list_, bound, run, demo, check):
+for command in (list_, bound, calibrate, run, demo, check):
     main.add_command(command)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -57,3 +58,15 @@ parameters_option = click.option(
     help="Parameter of the constructor (int, float, inf, none or text); repeat for each.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
+
+
+def crowd_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Who takes part: --n-honest, --dropout, --sampling."""
+    options = (
+        click.option("--n-honest", type=Users(), help="Users that follow the protocol; the others hide nobody.  [default: all]"),
+        click.option("--dropout", type=float, default=0.0, help="Probability that another user sends nothing."),
+        click.option("--sampling", type=float, default=1.0, help="Probability that a user is asked to take part."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command

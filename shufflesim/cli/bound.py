@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .arguments import Users, json_option, parameters_option
+from .arguments import Users, crowd_options, json_option, parameters_option
 from .output import number, show, show_json, table
 from .shell import refusing
 
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from shufflesim.bounds import Bounded
+
+# What the options that describe the crowd are if nobody is missing.
+DEFAULT_CROWD = {"n_honest": None, "dropout": 0.0, "sampling": 1.0}
 
 
 @click.command()
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 @click.option("-n", "--users", "n", type=Users(), required=True, help="Number of users; 1e6 is fine.")
 @click.option("--delta", type=float, help="Print the central eps at this delta.")
 @click.option("--eps", type=float, help="Print delta at this central eps (nats) instead.")
+@crowd_options
 @json_option
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values at full precision.")
 def bound(
@@ -41,6 +45,9 @@ def bound(
     n: int | float,
     delta: float | None,
     eps: float | None,
+    n_honest: int | float | None,
+    dropout: float,
+    sampling: float,
     as_json: bool,
     as_csv: bool,
 ) -> None:
@@ -55,6 +62,7 @@ def bound(
       shufflesim bound grr -p epsilon=2 -p d=100 -n 1e6 --delta 1e-8
       shufflesim bound --p 7.389 --beta 0.3 --q 7.389 -n 1e6 --delta 1e-8
       shufflesim bound balls-into-bins -p d=16 -p dummies=1 -n 1e5 --eps 0.5
+      shufflesim bound grr -p epsilon=2 -p d=100 -n 1e6 --delta 1e-8 --dropout 0.1
     """
     from shufflesim import bound_table, catalogue
     from shufflesim._checks import check_users
@@ -72,8 +80,10 @@ def bound(
     with refusing():
         x = _declared(declaration, parameters) if name is None else catalogue.build(name, parameters)
         users = check_users(n)
-        rows = _delta_table(x, users, eps) if delta is None else bound_table(x, users, delta)
-    question = {"eps": eps} if delta is None else {"delta": delta}
+        crowd: dict[str, Any] = {"n_honest": n_honest, "dropout": dropout, "sampling": sampling}
+        rows = _delta_table(x, users, eps, crowd) if delta is None else bound_table(x, users, delta, **crowd)
+    question: dict[str, Any] = {"eps": eps} if delta is None else {"delta": delta}
+    question |= {key: value for key, value in crowd.items() if value != DEFAULT_CROWD[key]}
     if as_csv:
         rows.to_csv(sys.stdout, index=False)
     elif as_json:
@@ -95,15 +105,15 @@ def _declared(declaration: dict[str, float | None], parameters: dict[str, Any]) 
     return VariationRatio(**declaration)  # type: ignore[arg-type]
 
 
-def _delta_table(x: Bounded, n: int, eps: float | None) -> pd.DataFrame:
+def _delta_table(x: Bounded, n: int, eps: float | None, crowd: dict[str, Any]) -> pd.DataFrame:
     """Delta at eps: one row a claim, the smallest sound upper bound first."""
     import pandas as pd
 
     from shufflesim import delta
     from shufflesim.bounds import Crowd, claims_of
 
-    claims = claims_of(x, Crowd(n))
-    brackets = [delta(x, n, eps, bound=claim.bound) for claim in claims]
+    claims = claims_of(x, Crowd.of(n, **crowd))
+    brackets = [delta(x, n, eps, bound=claim.bound, **crowd) for claim in claims]
     rows = [
         (c.bound, c.side, c.sound, float(b), b.lower, b.upper, c.source, c.note) for c, b in zip(claims, brackets, strict=True)
     ]
