@@ -7,12 +7,12 @@ import math
 import numpy as np
 from scipy import special
 
-from . import contour, exact
+from . import contour, exact, search
 from .table import MessageCount, Table, thin
 
-# Relative slack that `delta` asks of a divergence, and that `epsilon` asks of its result (before rounding allowances).
+# Relative slack that `delta` asks of a divergence, and relative gap that `epsilon` asks of its bracket.
 DELTA_RTOL = 1e-9
-EPSILON_RTOL = 4e-7
+EPSILON_RTOL = 1e-6
 # Exact sums are preferred up to this many terms, and used up to the second number where the contour integral misses its aim.
 EXACT_TERMS = 4_000
 EXACT_TERMS_MAX = 2_000_000
@@ -30,12 +30,10 @@ LOG_UNDERFLOW = -1500.0
 SUM_ATTEMPTS = 4
 # Random numbers of messages are enumerated up to this many possibilities.
 RANDOM_COUNTS_MAX = 512
-# Units in the last place of log delta that a bound keeps away from it.
-LOG_ULPS = 8.0
-# The distance that an end of the enclosure keeps from the root is refined to this fraction of itself.
-REFINE = 0.05
-# Relative step at which the search for eps stops; the enclosures around the root are what is returned.
-ROOT_RTOL = 1e-9
+# Slack asked of D_0, one after the other, until it is on one side of delta.
+ZERO_SLACKS = (1e-2, 1e-5, 1e-9)
+# Relative step at which the search on estimates stops; enclosures take over from there.
+ROOT_RTOL = 1e-7
 
 
 class Divergence:
@@ -123,71 +121,28 @@ class Divergence:
         log_random = count.trials * math.log1p(count.probability * math.expm1(log_w)) if count.is_random else 0.0
         return math.log(own) + (count.fixed - 1) * log_w + log_random
 
-    def epsilon(self, log_delta: float) -> tuple[float, float, str]:
-        """(lower, upper, method) around the smallest eps >= 0 with D_eps <= delta."""
+    def epsilon(self, log_delta: float, rtol: float = EPSILON_RTOL) -> tuple[float, float, str]:
+        """(lower, upper, method) around the smallest eps >= 0 with D_eps <= delta.
+
+        `rtol` is the relative gap (upper - lower)/upper to aim at; what is reached is in the result.
+        """
         # 0 is only worth an enclosure where the estimate leaves it open: the search verifies its own ends anyway.
-        low0 = math.inf
         if self.log_estimate(0.0)[0] < log_delta + 1:
-            low0, high0, method = self.log_enclosure(0.0, EPSILON_RTOL)
-            if high0 <= log_delta - LOG_ULPS * float(np.finfo(float).eps) * (1 - log_delta):
-                return 0.0, 0.0, method
+            for slack in ZERO_SLACKS:
+                low0, high0, method = self.log_enclosure(0.0, slack)
+                if high0 <= log_delta - search.margin(log_delta):
+                    return 0.0, 0.0, method
+                if low0 > log_delta:
+                    break
         limit = self.log_limit()
         slack = 1e-13 * (1 + abs(limit)) if limit > -math.inf else 0.0
         if limit - slack >= log_delta:
             return math.inf, math.inf, "limit of large eps"
         ceiling = self.table.log_max_ratio * (1 + 4e-16)
-        if limit + slack >= log_delta:
-            return self._search(log_delta, ceiling, lower_only=True)[0], math.inf, "limit of large eps"
-        lower, upper, method = self._search(log_delta, ceiling)
-        return (0.0 if low0 <= log_delta else lower), upper, method
-
-    def _search(self, log_delta: float, ceiling: float, lower_only: bool = False) -> tuple[float, float, str]:
-        eps = self._root(log_delta, ceiling)
-        slope = max(-self.log_estimate(eps)[1], 1e-300)
-        rtol = min(0.1, max(EPSILON_RTOL * slope * eps, DELTA_RTOL))
-        low, high, method = self.log_enclosure(eps, rtol)
-        # The estimate lacks the lattice effect of few messages: step once more with the enclosure's own value.
-        miss = 0.5 * (low + high) - log_delta
-        if low > -math.inf and abs(miss) > 0.25 * max(rtol, high - low) and 0 < eps + miss / slope < ceiling:
-            eps += miss / slope
-            low, high, method = self.log_enclosure(eps, rtol)
-        if lower_only:
-            return self._walk(eps, log_delta, -1, slope, low, ceiling, rtol), math.inf, method
-        upper = self._walk(eps, log_delta, +1, slope, high, ceiling, rtol)
-        lower = self._walk(eps, log_delta, -1, slope, low, ceiling, rtol)
-        return lower, upper, method
-
-    def _walk(
-        self, eps: float, log_delta: float, side: int, slope: float, log_value: float, ceiling: float, rtol: float
-    ) -> float:
-        """Move eps outwards until the enclosure itself shows that it is on the wanted side of the root; then refine a little."""
-
-        def shown(at: float) -> bool:
-            nonlocal log_value
-            low, high, _ = self.log_enclosure(at, rtol)
-            log_value = high if side > 0 else low
-            return side * (log_value - log_delta) <= -margin
-
-        # Covers the logarithm of delta and the two ulps by which reported values are rounded outwards.
-        margin = LOG_ULPS * float(np.finfo(float).eps) * (1 - log_delta)
-        if side * (log_value - log_delta) <= -margin:
-            return eps
-        bad, step = 0.0, EPSILON_RTOL / 8 * eps
-        end = ceiling - eps if side > 0 else eps
-        while True:
-            needed = 1.01 * side * (log_value - log_delta) / slope if abs(log_value) < math.inf else 0.0
-            step = min(step + max(step, needed), end)
-            if step == end or shown(eps + side * step):
-                break
-            bad = step
-        # At the ends the answer is known without evaluation: 0 below, the largest ratio above.
-        while step - bad > max(REFINE * step, EPSILON_RTOL * eps):
-            middle = 0.5 * (bad + step)
-            if shown(eps + side * middle):
-                step = middle
-            else:
-                bad = middle
-        return max(0.0, eps - step) if side < 0 else eps + step
+        start = self._root(log_delta, ceiling)
+        slope = max(-self.log_estimate(start)[1], 1e-300)
+        lower, upper, method = search.bracket(self.log_enclosure, log_delta, start, slope, ceiling, rtol)
+        return (lower, math.inf, "limit of large eps") if limit + slack >= log_delta else (lower, upper, method)
 
     def _root(self, log_delta: float, ceiling: float) -> float:
         """Newton's method on sqrt(-2 log D), which is nearly linear in eps, inside a shrinking bracket."""
