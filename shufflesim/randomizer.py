@@ -17,6 +17,9 @@ from .domains import Array, Categories, Domain
 
 # Departure of a channel's row sums from 1 that is rounding, not a mistake.
 LAW_TOLERANCE = 1e-12
+# Rounding of a sum of absolute differences, per outcome; and how close to the largest beta counts as the largest.
+DECLARATION_SLACK = 4e-16
+SNAP = 1e-12
 # Below this, exp gives a denormal number or 0.
 LOG_TINY = -745.0
 
@@ -216,7 +219,10 @@ class ChannelRandomizer(Randomizer):
         beta = float(max(0.5 * np.abs(a - b).sum() for a in law for b in law))
         if p == np.inf:
             raise ValueError("channel must not have an outcome that only some inputs produce, got one: eps is infinite")
-        return VariationRatio(p, min(beta, (p - 1) / (p + 1)), p)
+        # Rounded to the safe side; a beta within rounding of the largest is the largest.
+        p = np.nextafter(p * (1 + 4e-16), np.inf)
+        top, beta = (p - 1) / (p + 1), beta + DECLARATION_SLACK * law.shape[1]
+        return VariationRatio(p, top if beta >= top * (1 - SNAP) else beta, p)
 
     def randomize(self, values: Array, rng: np.random.Generator) -> Array:
         """Columns drawn from each user's row, shape (n,)."""

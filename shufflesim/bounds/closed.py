@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from .bracket import exp_down, exp_up
 from .claim import Ends
@@ -38,6 +38,9 @@ class ClosedForm(ABC):
 
     local: float
 
+    # The condition may exclude large delta; below this it depends on delta monotonically.
+    log_delta_max: ClassVar[float] = -INVERSE_WIDTH
+
     @abstractmethod
     def formula(self, delta: mpmath.mpf) -> tuple[mpmath.mpf | None, str]:
         """(eps, "") or (None, the condition that fails), at the precision at hand."""
@@ -63,7 +66,7 @@ class ClosedForm(ABC):
             value, _ = self.formula(mpmath.exp(mpmath.mpf(log_delta)))
             return value is not None and value <= eps
 
-        low, high = LOG_DELTA_MIN, -INVERSE_WIDTH
+        low, high = LOG_DELTA_MIN, self.log_delta_max
         with mpmath.workdps(DIGITS):
             if not holds(high):
                 return 1.0, 1.0, "closed form"
@@ -173,6 +176,8 @@ class Efmrtt(ClosedForm):
     """Erlingsson et al. 2019: 12 eps0 sqrt(ln(1/delta)/n) for n >= 1000, eps0 < 1/2, delta < 1/100."""
 
     n: int
+
+    log_delta_max: ClassVar[float] = math.log(0.01) - INVERSE_WIDTH
 
     def formula(self, delta: mpmath.mpf) -> tuple[mpmath.mpf | None, str]:
         """The theorem, eps0 being the local eps."""

@@ -56,7 +56,7 @@ class Pairs:
     def epsilon(self, delta: float, rtol: float) -> Ends:
         """Ends of the largest eps."""
         log_delta = math.log(delta)
-        return self._worst([self._end(tables, lambda one: one[0].epsilon(log_delta)) for tables in self._ends()])
+        return self._worst([self._end(tables, lambda one: one[0].epsilon(log_delta, rtol)) for tables in self._ends()])
 
     def remark(self, delta: float) -> str:
         """Nothing: the value is exact."""

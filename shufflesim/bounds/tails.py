@@ -58,8 +58,8 @@ class Blanket(ABC):
 class GenericBlanket(Blanket):
     """Any eps0-LDP randomizer: gamma >= e^-eps0, and L = c (u - e^eps v), u, v in [1, e^eps0], with a true blanket mass c <= 1.
 
-    Hence L in [1 - e^(eps+eps0), e^eps0 - e^eps] and E L^2 <= e^eps0 (1 + e^2eps) - 2 e^eps. gamma and the range cannot both take
-    the value of c = e^-eps0: randomized response has c = 2/(e^eps0 + 1), and its divergence exceeds what that would give.
+    Hence L in [1 - e^(eps+eps0), e^eps0 - e^eps] and E L^2 <= e^eps0 (1 + e^2eps) - 2 e^eps.
+    c is known to be at least gamma only, so that the range may not be scaled by gamma as well.
     """
 
     epsilon: float
