@@ -97,7 +97,7 @@ class BallsIntoBins(Protocol):
     def blanket(self, n: int) -> MessageCount:
         """User 1's message and the dummies of all n users, user 1's own included."""
         whole = math.floor(self.dummies)
-        return MessageCount(1 + n * whole, n, self.dummies - whole)
+        return MessageCount.binomial(1 + n * whole, n, self.dummies - whole)
 
     def claims(self, n: int) -> list[Claim]:
         """The declaration's bounds, and the same value as a lower bound.

@@ -3,9 +3,10 @@
 from .api import BOUNDS, Bounded, bound_table, delta, epsilon
 from .bracket import Bracket
 from .claim import Claim
+from .count import MessageCount, Part
 from .groups import OutcomeGroups
 from .ratio import VariationRatio
-from .table import MessageCount, Table
+from .table import Table
 
 __all__ = [
     "BOUNDS",
@@ -14,6 +15,7 @@ __all__ = [
     "Claim",
     "MessageCount",
     "OutcomeGroups",
+    "Part",
     "Table",
     "VariationRatio",
     "bound_table",
