@@ -13,7 +13,7 @@ import numpy as np
 
 from shufflesim._checks import check_number
 from shufflesim._sampling import bernoulli, uniform_codes
-from shufflesim.bounds import Claim, Crowd, MessageCount, VariationRatio, declared_claims_for
+from shufflesim.bounds import Claim, Crowd, MessageCount, Part, VariationRatio, declared_claims_for
 from shufflesim.domains import Array, Categories
 from shufflesim.protocol import Protocol
 from shufflesim.shuffler import Encoded
@@ -96,19 +96,27 @@ class BallsIntoBins(Protocol):
 
     def blanket(self, crowd: Crowd) -> MessageCount:
         """User 1's message and the dummies of all users, user 1's own included."""
+        crowd.refuse_sampling(self)
         whole = math.floor(self.dummies)
-        return MessageCount(1 + crowd.n * whole, crowd.n, self.dummies - whole)
+        more = self.dummies - whole
+        if crowd.complete:
+            return MessageCount.binomial(1 + crowd.n * whole, crowd.n, more)
+        sizes = {whole: crowd.present * (1 - more), whole + 1: crowd.present * more}
+        sizes.pop(0, None)
+        return MessageCount(1 + whole, Part(1, (1,), (more,)), Part(crowd.n - 1, tuple(sizes), tuple(sizes.values())))
 
     def claims(self, crowd: Crowd) -> list[Claim]:
         """The declaration's bounds, and the same value as a lower bound.
 
-        If all others hold one value, their real messages can be subtracted: what is left is user 1's message among the
-        dummies, which is exactly the pair that the upper bound uses.
+        If all others hold one value and it is known how many of them are there, their real messages can be subtracted: what is
+        left is user 1's message among the dummies, which is exactly the pair that the upper bound uses. The number of messages
+        tells how many are there if nobody can be missing, or if all users send equally many.
         """
         claims = declared_claims_for(self.amplification, self.blanket(crowd))
-        exact = claims[0]
-        note = "attained when all others hold one value"
-        return [*claims, Claim("lower", "lower", True, exact.source, note, exact.value)]
+        if crowd.complete or self.dummies == math.floor(self.dummies):
+            exact, note = claims[0], "attained when all others hold one value"
+            claims.append(Claim("lower", "lower", True, exact.source, note, exact.value))
+        return claims
 
     def encode(self, values: Array, rng: np.random.Generator) -> Encoded:
         """The value and the user's dummies, user by user."""

@@ -217,12 +217,12 @@ def _integral(table, n, eps):
 def test_random_number_of_messages_is_averaged():
     """fixed + Binomial messages: average of exact values over the number of messages, small and large."""
     table = ss.VariationRatio(math.inf, 1.0, 5).published_table()
-    for count in (MessageCount(1, 9, 0.3), MessageCount(7, 6, 0.5), MessageCount(61, 60, 0.25)):
-        average = mpmath.mpf(0)
-        for k in range(count.trials + 1):
-            weight = mpmath.binomial(count.trials, k) * mpmath.mpf(count.probability) ** k
-            weight *= (1 - mpmath.mpf(count.probability)) ** (count.trials - k)
-            average += weight * precision.delta(table, count.fixed + k, 0.4, digits=20)
+    for fixed, trials, probability in ((1, 9, 0.3), (7, 6, 0.5), (61, 60, 0.25)):
+        count, average = MessageCount.binomial(fixed, trials, probability), mpmath.mpf(0)
+        for k in range(trials + 1):
+            weight = mpmath.binomial(trials, k) * mpmath.mpf(probability) ** k
+            weight *= (1 - mpmath.mpf(probability)) ** (trials - k)
+            average += weight * precision.delta(table, fixed + k, 0.4, digits=20)
         low, high, _ = Divergence(table, count).log_enclosure(0.4)
         assert math.exp(low) <= average * (1 + 1e-14)
         assert math.exp(high) >= average * (1 - 1e-14)

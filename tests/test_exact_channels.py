@@ -1,5 +1,6 @@
 """Sound bounds above and lower bounds below the enumerated truth: random channels, drop-outs, sampling, and all oracle rows."""
 
+import itertools
 import math
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 import shufflesim as ss
 from shufflesim.mechanisms import GRR, RAPPOR, HierarchicalGRR
+from shufflesim.protocols import BallsIntoBins
 
 from .exact import Shuffled
 from .oracles import close, load
@@ -83,6 +85,30 @@ def test_fewer_honest_users_are_a_smaller_crowd():
     assert order == sorted(order)
     assert order[-1] == pytest.approx(1.0, rel=1e-4)
     assert float(ss.epsilon(grr, 1000, 1e-6, sampling=0.1)) < order[0]
+
+
+@pytest.mark.parametrize("dummies", [1, 2, 0.5, 1.5])
+def test_absent_users_take_their_dummies_along(dummies):
+    """Average over who is there and what they send, each case by the table of a fixed number of messages."""
+    n, dropout, eps, d = 4, 0.3, 0.4, 3
+    whole = math.floor(dummies)
+    user = {whole: 1 - (dummies - whole), whole + 1: dummies - whole}
+    law = {1 + size: p for size, p in user.items()}
+    for _ in range(n - 1):
+        other = {0: dropout} if whole else {0: dropout + (1 - dropout) * user[0]}
+        other |= {size: (1 - dropout) * p for size, p in user.items() if size}
+        added = {}
+        for (a, p), (b, q) in itertools.product(law.items(), other.items()):
+            added[a + b] = added.get(a + b, 0.0) + p * q
+        law = added
+    bare = ss.VariationRatio(math.inf, 1.0, d)
+    expected = sum(p * ss.delta(bare, m, eps).upper for m, p in law.items() if p > 0)
+    protocol = BallsIntoBins(d, dummies)
+    assert ss.delta(protocol, n, eps, dropout=dropout).upper == pytest.approx(expected, rel=1e-9)
+    table = ss.bound_table(protocol, n, 0.1, dropout=dropout)
+    assert ("lower" in set(table["bound"])) == (dummies == whole)
+    with pytest.raises(ValueError, match="sampling must be 1 for BallsIntoBins"):
+        ss.delta(protocol, n, eps, sampling=0.5)
 
 
 def test_nobody_missing_is_the_same_table():

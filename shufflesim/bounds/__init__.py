@@ -4,6 +4,7 @@ from .api import Bounded, bound_table, claims_of, delta, epsilon
 from .bracket import Bracket
 from .calibration import Calibration, calibrate
 from .claim import BOUNDS, Claim
+from .count import MessageCount, Part
 from .crowd import Crowd
 from .curve import bound_curve
 from .declared import declared_claims_for
@@ -11,7 +12,7 @@ from .groups import OutcomeGroups, mixed_groups, two_level_groups
 from .metric import LaplacePair, PlanarLaplacePair
 from .pairs import Pairs
 from .ratio import VariationRatio
-from .table import MessageCount, Table
+from .table import Table
 
 __all__ = [
     "BOUNDS",
@@ -24,6 +25,7 @@ __all__ = [
     "MessageCount",
     "OutcomeGroups",
     "Pairs",
+    "Part",
     "PlanarLaplacePair",
     "Table",
     "VariationRatio",

@@ -28,17 +28,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from .random_count import NEGLIGIBLE, RULE_ACCURACY, counts_that_matter, rule
 from .table import EXCESS_ULPS, Array, MessageCount, Table
-
-# log of the relative size below which a part of the integrand is not evaluated but bounded: e^-42 = 6e-19.
-NEGLIGIBLE = 42.0
 
 # Rounding allowance in units of eps_machine * (1 + m theta E_theta[g0 + e^eps g1] + |log D|). Covers the tables' own last
 # digits (two roundings a number), X, the exponent and the sum; checked against 30 digits and more in tests/test_bounds.py.
 ROUNDING_UNITS = 16.0
-
-# Nodes of the Gauss-Laguerre rule that turns 1/m into an integral when the number of messages is random.
-LAGUERRE_NODES = 24
 
 # Products of two tilted probabilities below this do not dampen the integrand.
 RARE = 1e-100
@@ -64,6 +59,8 @@ class Saddle:
     slope: float  # d log D / d eps, to leading order; <= 0
     rounding: float  # relative rounding allowance on D, for the exponents
     doubt: Array  # uncertainty of X per row, from the last digits of the table and of e^eps
+    crowd: float  # messages that dampen the integrand: fewer come with a share e^-NEGLIGIBLE of G(theta)
+    rule: tuple[Array, Array] | None  # nodes and weights for a random number of messages
 
     def accuracy(self, messages: float) -> float:
         """Relative width that no method can go below, to leading order: D is about G(theta)/(theta (1 + theta spread))."""
@@ -79,23 +76,19 @@ def log_moment(table: Table, x: Array, theta: float) -> float:
     return top + math.log(float(table.weight @ np.exp(exponent - top)))
 
 
-def log_total(count: MessageCount, log_modulus: Array | float, angle: Array | float = 0.0) -> tuple[Array, Array]:
-    """Log-modulus and angle of G = E[M^m / m] from those of M.
-
-    Random m = fixed + Binomial(k, f):  1/m = integral of e^{-m t} dt, hence
-    G = integral of (e^{-t} M)^fixed (1 - f + f e^{-t} M)^k dt, which in t = v / E[m] is e^{-v} times a slowly varying factor.
-    """
+def log_total(
+    count: MessageCount, nodes: tuple[Array, Array] | None, log_modulus: Array | float, angle: Array | float = 0.0
+) -> tuple[Array, Array]:
+    """Log-modulus and angle of G = E[M^m / m] from those of M; `nodes` as from `crowd.rule` if m is random."""
     log_modulus = np.asarray(log_modulus, dtype=float)
-    if not count.is_random:
+    if nodes is None:
         return count.fixed * log_modulus - math.log(count.fixed), count.fixed * np.asarray(angle)
-    v, w = special.roots_laguerre(LAGUERRE_NODES)
-    log_m = (log_modulus + 1j * np.asarray(angle))[..., None] - v / count.mean
-    f = count.probability
-    log_term = count.fixed * log_m + count.trials * np.log1p(f * np.expm1(log_m)) + v
+    t, w = nodes
+    log_term = count.log_pgf((log_modulus + 1j * np.asarray(angle))[..., None] - t)
     top = log_term.real.max(axis=-1, keepdims=True)
     total = (w * np.exp(log_term - top)).sum(axis=-1)
     modulus = np.log(np.maximum(np.abs(total), np.finfo(float).tiny))
-    return modulus + top[..., 0] - math.log(count.mean), np.angle(total)
+    return modulus + top[..., 0], np.angle(total)
 
 
 def saddle(table: Table, count: MessageCount, eps: float) -> Saddle | None:
@@ -126,14 +119,17 @@ def saddle(table: Table, count: MessageCount, eps: float) -> Saddle | None:
             theta = 0.5 * (low + high)
     tilted, first, variance = _tilt(table, x, theta)
     log_m = log_moment(table, x, theta)
-    log_g = float(log_total(count, log_m)[0])
+    crowd, most = counts_that_matter(count, log_m)
+    nodes = rule(crowd, most) if count.is_random else None
+    log_g = float(log_total(count, nodes, log_m)[0])
     own = table.g0 / scale
     grown = float(tilted @ (own - x))  # E[e^eps g1] under the tilted law
     size = m * theta * (float(tilted @ own) + grown)
     # Rows that were cut off have no doubt that matters: own - x is then small enough.
     doubt = EXCESS_ULPS * _MACHINE * (2 * own - x)
     rounding = _MACHINE * ROUNDING_UNITS * (1 + size + abs(log_g))
-    return Saddle(theta, log_m, log_g, math.log(scale), x, tilted, math.sqrt(m * variance), -m * theta * grown, rounding, doubt)
+    spread, slope = math.sqrt(m * variance), -m * theta * grown
+    return Saddle(theta, log_m, log_g, math.log(scale), x, tilted, spread, slope, rounding, doubt, crowd, nodes)
 
 
 def _tilt(table: Table, x: Array, theta: float) -> tuple[Array, float, float]:
@@ -149,17 +145,17 @@ def _alias(table: Table, count: MessageCount, s: Saddle) -> tuple[float, float]:
 
     k > 0: E[max(0, S - kL)] e^{theta kL} <= M(lam)^m e^{-(lam - theta) kL} / (e lam) for lam > theta.
     k < 0: e^{-theta kL} E[max(0, S + kL)] <= e^{-theta kL} (kL + M(theta)^m / (e theta)).
+    Averaged over m, 1/m <= 1/fixed.
     """
     step = 9.0 / s.spread if s.spread > 0 else s.theta
     lam = s.theta + step
-    rise = float(log_total(count, log_moment(table, s.x, lam))[0]) - s.log_total
+    log_fixed = math.log(count.fixed)
+    rise = float(count.log_pgf(np.asarray(log_moment(table, s.x, lam)))) - log_fixed - s.log_total
     # log_total <= 0 for eps >= 0, hence kL relative to G(theta) needs -log_total more decay.
-    period = max((rise + NEGLIGIBLE) / step, (NEGLIGIBLE + max(0.0, -s.log_total - math.log(count.mean))) / s.theta)
+    period = max((rise + NEGLIGIBLE) / step, (NEGLIGIBLE + max(0.0, -s.log_total - log_fixed)) / s.theta)
     right = math.exp(min(700.0, rise - step * period)) / (math.e * lam)
     left_decay = s.theta * period
-    left = math.exp(-left_decay) / (math.e * s.theta) + period * math.exp(
-        min(700.0, -left_decay - s.log_total - math.log(count.mean))
-    )
+    left = math.exp(-left_decay) / (math.e * s.theta) + period * math.exp(min(700.0, -left_decay - s.log_total - log_fixed))
     return period, 2 * (right + left)
 
 
@@ -268,7 +264,7 @@ def _sum_nodes(count: MessageCount, s: Saddle, y: Array) -> float:
         real = np.sin(0.5 * phase) ** 2 @ (-2 * s.tilted)
         imag = np.sin(phase) @ s.tilted
         log_modulus = 0.5 * np.log1p(np.maximum(2 * real + real * real + imag * imag, -1 + 1e-16))
-        log_g, turn = log_total(count, s.log_moment + log_modulus, np.arctan2(imag, 1 + real))
+        log_g, turn = log_total(count, s.rule, s.log_moment + log_modulus, np.arctan2(imag, 1 + real))
         height = np.exp(log_g - s.log_total) / (s.theta**2 + part**2)
         total += float(height @ np.cos(turn - 2 * np.arctan2(part, s.theta)))
     return total
@@ -302,7 +298,7 @@ def enclose(table: Table, count: MessageCount, s: Saddle, *, rtol: float, max_no
     """
     period, alias = _alias(table, count, s)
     step = 2 * math.pi / period
-    m = float(count.fixed if count.is_random else count.mean)
+    m = s.crowd
     margin = math.log1p(s.rounding)
     least, most = (s.log_scale + end for end in _trivial(table, count, s))
     pair_a, pair_b, pair_delta, pair_c = _pairs(s, m)
@@ -333,7 +329,8 @@ def enclose(table: Table, count: MessageCount, s: Saddle, *, rtol: float, max_no
     windows = 0
     while tail_after(windows) > aim and windows < most_windows:
         windows = min(2 * windows + 1, most_windows)
-    skipped = math.exp(-NEGLIGIBLE) * (1 / s.theta + step / s.theta**2)
+    share = math.exp(-NEGLIGIBLE) if s.rule is None else 3 * math.exp(-NEGLIGIBLE) + RULE_ACCURACY
+    skipped = share * (1 / s.theta + step / s.theta**2)
     if windows > 0:
         k, height = _live_windows(s, a, b, delta, m, windows)
         if k.size * per_window > max_nodes:

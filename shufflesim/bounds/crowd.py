@@ -63,6 +63,11 @@ class Crowd:
         """Probability that a user other than user 1 sends her messages."""
         return self.sampling * (1 - self.dropout)
 
+    def refuse_sampling(self, protocol: object) -> None:
+        """For protocols whose users send several messages: whether user 1 takes part shows in their number."""
+        if self.sampling < 1:
+            raise ValueError(f"sampling must be 1 for {protocol!r}, whose users send several messages, got {self.sampling!r}")
+
     def spread(self, table: Table) -> Table:
         """The table for one message per user, where a user who is absent counts as sending an empty message.
 

@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 from .claim import Claim
 from .closed import Analytic, Asymptotic, CloneForm, Efmrtt
+from .count import MessageCount
 from .crowd import Crowd
 from .pairs import Pairs
 from .ratio import VariationRatio
-from .table import MessageCount, Table
+from .table import Table
 from .tails import GenericBlanket, Tail
 
 

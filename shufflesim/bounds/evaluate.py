@@ -8,7 +8,8 @@ import numpy as np
 from scipy import special
 
 from . import contour, exact, search
-from .table import MessageCount, Table, thin
+from .count import MessageCount
+from .table import Array, Table, thin
 
 # Relative slack that `delta` asks of a divergence, and relative gap that `epsilon` asks of its bracket.
 DELTA_RTOL = 1e-9
@@ -28,8 +29,10 @@ FEW = 50.0
 LOG_UNDERFLOW = -1500.0
 # Times that a sum may be repeated with more terms when the first guess of its size was too large.
 SUM_ATTEMPTS = 4
-# Random numbers of messages are enumerated up to this many possibilities.
-RANDOM_COUNTS_MAX = 512
+# Random numbers of messages are enumerated up to this many that matter, out of so many.
+RANDOM_COUNTS_MAX, RANDOM_RANGE_MAX = 512, 8192
+# Accuracy of the law of the number of messages per possible number: a few roundings in each of its sums.
+LAW_ACCURACY = 1e-15
 # Slack asked of D_0, one after the other, until it is on one side of delta.
 ZERO_SLACKS = (1e-2, 1e-5, 1e-9)
 # Relative step at which the search on estimates stops; enclosures take over from there.
@@ -49,6 +52,7 @@ class Divergence:
 
     def __init__(self, table: Table, count: MessageCount) -> None:
         self.table, self.count = thin(table, count)
+        self._probabilities: Array | None = None
 
     def log_enclosure(self, eps: float, rtol: float = DELTA_RTOL) -> tuple[float, float, str]:
         """(log_lower, log_upper, method) with log_lower <= log D_eps <= log_upper; -inf for a zero.
@@ -63,7 +67,7 @@ class Divergence:
             return -math.inf, -math.inf, "exact sum"
         if (self.count.largest <= EXACT_MESSAGES or self._few(s)) and (by_sum := self._sum(s, EXACT_TERMS)) is not None:
             return *by_sum, "exact sum"
-        nodes = CONTOUR_CELLS // (self.table.size * (contour.LAGUERRE_NODES if self.count.is_random else 1))
+        nodes = CONTOUR_CELLS // (self.table.size if s.rule is None else self.table.size + 2 * s.rule[0].size)
         low, high = contour.enclose(self.table, self.count, s, rtol=rtol, max_nodes=nodes)
         accuracy = s.accuracy(self.count.largest)
         if high - low > 4 * (rtol + accuracy) and accuracy < HOPELESS:
@@ -86,12 +90,9 @@ class Divergence:
 
     def _sum(self, s: contour.Saddle, terms: int) -> tuple[float, float] | None:
         """Enclosure by exact sums, averaged over the number of messages; None if that takes more than so many terms."""
-        extra = self.count.trials if self.count.is_random else 0
-        if self.count.largest >= 2**53 or extra >= RANDOM_COUNTS_MAX:
+        if self.count.largest >= 2**53 or self.count.largest - self.count.fixed > RANDOM_RANGE_MAX:
             return None
-        k = np.arange(extra + 1, dtype=float)
-        f = self.count.probability if extra else 0.0
-        log_weight = exact.log_binomial_pmf(k, extra, f, 1 - f)
+        law = self._law()
         # The saddle point value is within a factor of a few of D unless most of the probability sits on a sum of 0; then
         # the first sum tells better which counts matter.
         log_d = s.log_total - math.log(1 + s.theta * s.spread) - math.log(s.theta)
@@ -99,15 +100,28 @@ class Divergence:
             if log_d < LOG_UNDERFLOW:
                 return None
             floor = log_d - contour.NEGLIGIBLE
-            grids = [exact.Grid(self.table, self.count.fixed + int(more), floor) for more in k]
+            matters = law > math.exp(max(floor - math.log(law.size), -740.0))
+            kept = np.flatnonzero(matters)
+            if kept.size > RANDOM_COUNTS_MAX:
+                return None
+            grids = [exact.Grid(self.table, self.count.fixed + int(more), floor) for more in kept]
             if sum(grid.size for grid in grids) > terms:
                 return None
             parts = np.array([exact.enclose(self.table, grid, s.x, s.doubt, s.rounding) for grid in grids])
-            low, high = (float(end) for end in special.logsumexp(parts + log_weight[:, None], axis=0))
-            if low > log_d - 20 or all(grid.complete for grid in grids):
+            low, high = (float(end) for end in special.logsumexp(parts + np.log(law[kept])[:, None], axis=0))
+            if self.count.is_random:
+                # No D exceeds the largest X, which is 1 here.
+                high = float(np.logaddexp(high, math.log(float(law[~matters].sum()) + exact.UNDERFLOW)))
+                low, high = low - LAW_ACCURACY * law.size, high + LAW_ACCURACY * law.size
+            if low > log_d - 20 or (kept.size == law.size and all(grid.complete for grid in grids)):
                 break
             log_d = low if low > -math.inf else log_d - 100
         return s.log_scale + low, s.log_scale + high
+
+    def _law(self) -> Array:
+        if self._probabilities is None:
+            self._probabilities = self.count.law()
+        return self._probabilities
 
     def log_limit(self) -> float:
         """log of the limit of D as eps grows: Pr[no message that could also have come under the other input]."""
@@ -116,10 +130,7 @@ class Divergence:
         if own == 0:
             return -math.inf
         log_w = math.log(float(self.table.weight[lone].sum()))
-        count = self.count
-        # E[w^(m-1)] for m = fixed + Binomial.
-        log_random = count.trials * math.log1p(count.probability * math.expm1(log_w)) if count.is_random else 0.0
-        return math.log(own) + (count.fixed - 1) * log_w + log_random
+        return math.log(own) + float(self.count.log_pgf(np.asarray(log_w))) - log_w
 
     def epsilon(self, log_delta: float, rtol: float = EPSILON_RTOL) -> tuple[float, float, str]:
         """(lower, upper, method) around the smallest eps >= 0 with D_eps <= delta.

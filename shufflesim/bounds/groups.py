@@ -10,9 +10,10 @@ import numpy as np
 
 from .claim import Claim
 from .continuous import Enclosure
+from .count import MessageCount
 from .crowd import Crowd
 from .pairs import Pairs
-from .table import Array, MessageCount, Table
+from .table import Array, Table
 from .tails import TableBlanket, Tail
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from .bracket import exp_down, exp_up
 from .claim import Ends
-from .table import MessageCount, Table
+from .count import MessageCount
+from .table import Table
 
 if TYPE_CHECKING:
     from .evaluate import Divergence

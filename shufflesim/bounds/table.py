@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, np.dtype[Any]]
+from .count import Array, MessageCount
 
 # Allowed departure of the sums of weight, weight * g0 and weight * g1 from 1. Covers the rounding of at most a few
 # thousand rows; a larger departure means that the rows are not a pair of laws and is refused.
@@ -24,43 +23,6 @@ MASS_TOLERANCE = 1e-9
 
 # Accuracy of g0 - e^eps g1 in units in the last place of g0 + e^eps g1: the two ratios, the exponential and the arithmetic.
 EXCESS_ULPS = 4.0
-
-
-@dataclass(frozen=True)
-class MessageCount:
-    """How many messages hide user 1's message, that message included: `fixed + Binomial(trials, probability)`.
-
-    Parameters
-    ----------
-    fixed : int
-        Messages that are always there; >= 1 (user 1's own).
-    trials, probability : int, float
-        Further messages that are each sent with this probability; the receiver sees how many came.
-
-    Examples
-    --------
-    >>> MessageCount(1000).mean, MessageCount(1, 10, 0.5).mean
-    (1000.0, 6.0)
-    """
-
-    fixed: int
-    trials: int = 0
-    probability: float = 0.0
-
-    @property
-    def is_random(self) -> bool:
-        """Whether the number varies."""
-        return self.trials > 0 and self.probability > 0
-
-    @property
-    def largest(self) -> int:
-        """Most messages there can be."""
-        return self.fixed + (self.trials if self.is_random else 0)
-
-    @property
-    def mean(self) -> float:
-        """Expected number of messages."""
-        return self.fixed + self.trials * self.probability
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,10 +152,8 @@ def thin(table: Table, count: MessageCount) -> tuple[Table, MessageCount]:
     Since C(k, N) f^N (1-f)^(k-N) / (N+1) = C(k+1, N+1) f^(N+1) (1-f)^(k-N) / (f (k+1)), the average over N of the
     identity above equals the same identity for k + 1 messages with rows (f w; g0/f; g1/f) and (1-f; 0; 0).
     """
-    if not (count.is_random and count.fixed == 1):
+    if not (count.fixed == 1 and len(count.parts) == 1 and count.parts[0].sizes == (1,)):
         return table, count
-    f = count.probability
-    if f == 1:
-        return table, MessageCount(1 + count.trials)
+    f, trials = count.parts[0].probabilities[0], count.parts[0].trials
     rows = Table(np.append(f * table.weight, 1 - f), np.append(table.g0 / f, 0.0), np.append(table.g1 / f, 0.0))
-    return rows, MessageCount(1 + count.trials)
+    return rows, MessageCount(1 + trials)
