@@ -76,7 +76,7 @@ def _closed(x: VariationRatio, messages: int) -> list[Claim]:
         reason = f"{reason} (its proof goes through the published pair)"
     local = x.local_epsilon
     forms = (
-        ("analytic", "Wang et al. 2024, Theorem 4.2 (with the condition of docs/soundness.md)", Analytic(local, x, messages)),
+        ("analytic", "Wang et al. 2024, Theorem 4.2 (largest f(c), docs/baselines.md)", Analytic(local, x, messages)),
         ("asymptotic", "Wang et al. 2024, Theorem 4.3", Asymptotic(local, x, messages)),
     )
     return [Claim(bound, "upper", sound, source, reason, form, baseline=True) for bound, source, form in forms]
