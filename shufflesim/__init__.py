@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import Any
 
 from ._version import __version__
-from .bounds import Bracket, VariationRatio, bound_table, delta, epsilon
+from .bounds import Bracket, Round, VariationRatio, bound_table, compose, delta, epsilon, renyi
 from .domains import categorical
 from .protocol import Protocol
 from .randomizer import ChannelRandomizer, Randomizer
@@ -17,6 +17,7 @@ __all__ = [
     "ChannelRandomizer",
     "Protocol",
     "Randomizer",
+    "Round",
     "Shuffler",
     "Simulation",
     "VariationRatio",
@@ -25,8 +26,10 @@ __all__ = [
     "categorical",
     "check_protocol",
     "check_randomizer",
+    "compose",
     "delta",
     "epsilon",
+    "renyi",
     "simulate",
 ]
 

@@ -3,8 +3,10 @@
 from .api import BOUNDS, Bounded, bound_table, delta, epsilon
 from .bracket import Bracket
 from .claim import Claim
+from .composition import Round, compose
 from .groups import OutcomeGroups
 from .ratio import VariationRatio
+from .renyi import renyi
 from .table import MessageCount, Table
 
 __all__ = [
@@ -14,9 +16,12 @@ __all__ = [
     "Claim",
     "MessageCount",
     "OutcomeGroups",
+    "Round",
     "Table",
     "VariationRatio",
     "bound_table",
+    "compose",
     "delta",
     "epsilon",
+    "renyi",
 ]
