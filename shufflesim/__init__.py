@@ -4,7 +4,20 @@ from importlib import import_module
 from typing import Any
 
 from ._version import __version__
-from .bounds import Bracket, VariationRatio, bound_curve, bound_table, calibrate, delta, epsilon
+from .bounds import (
+    Bracket,
+    LaplacePair,
+    PlanarLaplacePair,
+    Round,
+    VariationRatio,
+    bound_curve,
+    bound_table,
+    calibrate,
+    compose,
+    delta,
+    epsilon,
+    renyi,
+)
 from .domains import categorical
 from .protocol import Protocol
 from .randomizer import ChannelRandomizer, Randomizer
@@ -15,8 +28,11 @@ from .simulation import simulate
 __all__ = [
     "Bracket",
     "ChannelRandomizer",
+    "LaplacePair",
+    "PlanarLaplacePair",
     "Protocol",
     "Randomizer",
+    "Round",
     "Shuffler",
     "Simulation",
     "VariationRatio",
@@ -27,8 +43,10 @@ __all__ = [
     "categorical",
     "check_protocol",
     "check_randomizer",
+    "compose",
     "delta",
     "epsilon",
+    "renyi",
     "simulate",
 ]
 

@@ -25,7 +25,7 @@ GROUPS = {
     "shufflesim.protocols": (protocols, Protocol, {"SingleMessage"}),
 }
 # Modules that `import shufflesim` leaves to the first use.
-LATE = ["click", "matplotlib", "mpmath", "pandas", "pyarrow", "rich"]
+LATE = ["click", "dp_accounting", "matplotlib", "mpmath", "pandas", "pyarrow", "rich"]
 
 
 def run_python(code, cwd):

@@ -4,6 +4,7 @@ from .api import Bounded, bound_table, claims_of, delta, epsilon
 from .bracket import Bracket
 from .calibration import Calibration, calibrate
 from .claim import BOUNDS, Claim
+from .composition import Round, compose
 from .count import MessageCount, Part
 from .crowd import Crowd
 from .curve import bound_curve
@@ -12,6 +13,7 @@ from .groups import OutcomeGroups, mixed_groups, two_level_groups
 from .metric import LaplacePair, PlanarLaplacePair
 from .pairs import Pairs
 from .ratio import VariationRatio
+from .renyi import renyi
 from .table import Table
 
 __all__ = [
@@ -27,15 +29,18 @@ __all__ = [
     "Pairs",
     "Part",
     "PlanarLaplacePair",
+    "Round",
     "Table",
     "VariationRatio",
     "bound_curve",
     "bound_table",
     "calibrate",
     "claims_of",
+    "compose",
     "declared_claims_for",
     "delta",
     "epsilon",
     "mixed_groups",
+    "renyi",
     "two_level_groups",
 ]

@@ -41,6 +41,9 @@ class Value(Protocol):
     def epsilon(self, delta: float, rtol: float) -> Ends:
         """Ends of the smallest eps >= 0 at which delta is reached."""
 
+    def limits(self) -> tuple[float, float]:
+        """Enclosure of what delta tends to as eps grows."""
+
     def remark(self, delta: float) -> str:
         """What the reader of a table has to know about the value at this delta; empty if nothing."""
 

@@ -77,6 +77,10 @@ class ClosedForm(ABC):
                 low, high = (low, middle) if holds(middle) else (middle, high)
         return exp_down(low), exp_up(high), "closed form"
 
+    def limits(self) -> tuple[float, float]:
+        """0 beyond a finite local eps."""
+        return 0.0, 0.0 if self.local < math.inf else 1.0
+
     def remark(self, delta: float) -> str:
         """Which condition failed, so that the value is the local eps."""
         value, _, how = self.epsilon(delta, 0.0)

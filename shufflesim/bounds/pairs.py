@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 # Covers the four roundings of 1 - e^eps + e^eps D for negative eps.
 SUM_ROUNDING = 1e-15
+# Relative error of the logarithm of the limit of large eps.
+LIMIT_RTOL = 1e-13
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +60,14 @@ class Pairs:
         """Ends of the largest eps."""
         log_delta = math.log(delta)
         return self._worst([self._end(tables, lambda one: one[0].epsilon(log_delta, rtol)) for tables in self._ends()])
+
+    def limits(self) -> tuple[float, float]:
+        """Enclosure of what the largest delta tends to."""
+        logs = [max(one.log_limit() for table in end for one, _ in self._directions(table)) for end in self._ends()]
+        if logs[-1] == -math.inf:
+            return 0.0, 0.0
+        low, high = (value + side * LIMIT_RTOL * (1 + abs(value)) for value, side in ((logs[0], -1), (logs[-1], 1)))
+        return min(1.0, exp_down(low)), min(1.0, exp_up(high))
 
     def remark(self, delta: float) -> str:
         """Nothing: the value is exact."""

@@ -52,7 +52,7 @@ def enclose(table: Table, count: MessageCount, s: contour.Saddle, *, rtol: float
     margin = math.log1p(s.rounding)
     period, alias = contour._alias(table, count, s)
     step = 2 * math.pi / period
-    rows = table.size * (contour.LAGUERRE_NODES if count.is_random else 1)
+    rows = table.size if s.rule is None else table.size + 2 * s.rule[0].size
     wanted = REACH * s.theta / (step * math.sqrt(0.5 * rtol))
     nodes = max(NODES_MIN, math.ceil(min(wanted, max_cells / rows)))
     sigma = REACH / (nodes * step)

@@ -155,6 +155,10 @@ class Tail:
             ends.append((low, high)[end])
         return ends[0], ends[1], self._name
 
+    def limits(self) -> tuple[float, float]:
+        """0 beyond a finite local eps."""
+        return 0.0, 0.0 if self.local < math.inf else 1.0
+
     def remark(self, delta: float) -> str:
         """Whether the bound never falls to delta below the local eps."""
         return "falls back to the local eps" if self.epsilon(delta, 0.0)[1] >= self.local else ""
