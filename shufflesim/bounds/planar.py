@@ -58,9 +58,13 @@ def planar_tables(x0: Point, x1: Point, centre: Point = (0.0, 0.0), radius: floa
 
     Notes
     -----
-    Pairs opposite each other at the same distance from the centre take a quarter of the work and give symmetric tables; pairs
-    on a line through the centre take half. Pairs that are close together, away from the centre, are enclosed loosely: a cell
-    keeps the ranges of g0 and of g1, not that of their difference.
+    Where only distances are known, d01 within the pair and at most d_max from any input to either: the others are in the disc
+    of radius sqrt(d_max^2 - d01^2/4) around the pair's middle (parallelogram law), so (-d01/2, 0), (d01/2, 0) and that radius
+    give an upper bound for every such pair.
+
+    Pairs exactly opposite each other at the same distance from the centre, best written around (0, 0), take a quarter of the
+    work and give symmetric tables; pairs on a line through the centre take half. Pairs that are close together, away from the
+    centre, are enclosed loosely: a cell keeps the ranges of g0 and of g1, not that of their difference.
 
     Examples
     --------
