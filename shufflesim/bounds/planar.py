@@ -23,7 +23,8 @@ FINE = 96
 # Lines g0 - g1 = const on either side of 0 on which `upper` puts its mass, and intervals of min(g0, g1) on each line.
 LINES, STEPS = 48, 2
 
-# Gauss-Legendre points per cell and direction. With the caps on widths below, sum(weight * g) was seen to be 1 to 2e-13.
+# Gauss-Legendre points per cell and direction. With the caps on widths below, sum(weight * g) was seen to be 1 to 1e-12
+# (5e-12 for inputs 1e-3 apart, away from the centre).
 POINTS = 5
 # The same for the cells that have an input for a corner, where |u - x_b| has a kink.
 CORNER_POINTS = 12
