@@ -15,6 +15,7 @@ from shufflesim.bounds.continuous import (
     laplace_blanket,
     laplace_tables,
     planar_beta,
+    ratio_steps,
 )
 from shufflesim.bounds.evaluate import Divergence
 from shufflesim.bounds.planar import planar_tables
@@ -113,7 +114,7 @@ def test_line_masses_and_means_by_quadrature(case):
     """Each row of the lower table is a cell: its three masses against adaptive quadrature."""
     x0, x1, centre, _ = case
     lower = laplace_tables(*case, cells=3).lower
-    ends = {centre, *(centre + math.copysign(d, x - centre) for x in (x0, x1) for d in _cell_ends(abs(x - centre), 3))}
+    ends = {centre, *(centre + math.copysign(d, x - centre) for x in (x0, x1) for d in ratio_steps(abs(x - centre), 3))}
     ends = [centre - 60, *sorted(ends), centre + 60]
     cells = {}
     for a, b in pairwise(ends):
@@ -128,10 +129,6 @@ def test_line_masses_and_means_by_quadrature(case):
     for (a, wa), (b, wb) in zip(sorted(found.items()), sorted(cells.items()), strict=True):
         assert a == pytest.approx(b, rel=1e-7)
         assert wa == pytest.approx(wb, rel=1e-7)
-
-
-def _cell_ends(distance, cells):
-    return [math.log1p(math.expm1(distance) * j / cells) for j in range(1, cells + 1)] if distance > 0 else []
 
 
 @pytest.mark.parametrize("case", LINES)
@@ -267,7 +264,7 @@ def test_plane_tables_are_pairs_of_laws(case):
     for table in planar_tables(*case):
         for g in (1.0, table.g0, table.g1):
             assert abs(float((table.weight * g).sum()) - 1) <= 2e-12
-        assert table.size <= 300
+        assert table.size <= 500
         assert table.symmetric == (case[0] == tuple(-x for x in case[1]) and case[2] == (0.0, 0.0))
 
 

@@ -12,6 +12,7 @@ All lengths are in units of the scale of the noise: density e^{-|y - x|}/2 aroun
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -21,8 +22,11 @@ from .table import Array, Table
 
 # Cells between the centre and each of user 1's inputs. Spreading a cell raises the variance of X, and so eps, in proportion to
 # the square of its width: with 64 the tables' own ends of eps were within 1e-4 of each other (n = 1e3 to 1e6, L = 1 to 10).
-# More rows are not better: with fewer messages per row the evaluation's slack grows.
+# More rows only help where the evaluation resolves them: the windows of `contour` do so worse, `smoothed` does not mind.
 CELLS = 64
+
+# Widest cell in z: small divergences at a large eps depend on ratios far below the largest.
+WIDEST = 0.25
 
 # e^{700} is close to the largest double; ratios beyond it are refused.
 EXPONENT_MAX = 700.0
@@ -50,7 +54,7 @@ def laplace_tables(x0: float, x1: float, centre: float, radius: float = 0.0, cel
         e^{-radius} times the density around the centre, and the rest is revealed), or all at the centre (radius 0: the exact
         divergence of that data set, hence a lower bound on the worst case).
     cells : int
-        Cells from the centre to each of the inputs; the tables have at most 4 `cells` + 4 rows.
+        Cells from the centre to each of the inputs, before wide ones are split.
 
     Raises
     ------
@@ -80,7 +84,7 @@ def laplace_tables(x0: float, x1: float, centre: float, radius: float = 0.0, cel
         )
     lower, upper = [_revealed(radius)], [_revealed(radius)]
     for a in (-offsets, offsets):
-        z = _edges(a[a > 0], cells)
+        z = np.unique(np.concatenate([[0.0], *(ratio_steps(end, cells) for end in a[a > 0])]))
         half = np.tanh(np.diff(z, append=math.inf) / 2)
         level = 0.5 * np.exp(-radius - z)
         at_edges = level * (half + np.append(0.0, half[:-1]))
@@ -173,11 +177,16 @@ def clone_probabilities(d01: float, d_max: float, beta: float) -> tuple[float, f
     return 2 * beta * largest / -math.expm1(-d01), 2 * largest / (1 + math.exp(-d01))
 
 
-def _edges(targets: Array, cells: int) -> Array:
-    """0 and the ends of the cells up to each target, equal in e^z."""
-    steps = np.arange(1, cells) / cells
-    inner = [np.log1p(np.expm1(target) * steps) for target in targets]
-    return np.unique(np.concatenate([[0.0], *inner, targets]))
+def ratio_steps(half: float, cells: int) -> Array:
+    """0..half in cells equal in e^z, the finest where ratios e^{2z} are largest; none wider than `WIDEST` or half/cells."""
+    z = np.log1p(math.expm1(half) * np.arange(cells) / cells)
+    return subdivide(np.append(z, half), max(WIDEST, half / cells))
+
+
+def subdivide(edges: Array, widest: float) -> Array:
+    """Split the intervals that are wider than allowed into equal parts."""
+    parts = [np.linspace(a, b, max(1, math.ceil((b - a) / widest)), endpoint=False) for a, b in pairwise(edges)]
+    return np.append(np.concatenate(parts), edges[-1])
 
 
 def _revealed(radius: float) -> Array:

@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from itertools import pairwise
 
 import numpy as np
 
-from .continuous import Enclosure
+from .continuous import Enclosure, ratio_steps, subdivide
 from .table import Array, Table
 
 # Cells of the quadrature between the centre and each input, beyond it, and per quarter turn, before the widths are capped.
@@ -24,7 +23,8 @@ FINE = 96
 # Lines g0 - g1 = const on either side of 0 on which `upper` puts its mass, and intervals of min(g0, g1) on each line.
 LINES, STEPS = 48, 2
 
-# Gauss-Legendre points per cell and direction. With the caps on widths below, sum(weight * g) was seen to be 1 to 2e-13.
+# Gauss-Legendre points per cell and direction. With the caps on widths below, sum(weight * g) was seen to be 1 to 1e-12
+# (5e-12 for inputs 1e-3 apart, away from the centre).
 POINTS = 5
 # The same for the cells that have an input for a corner, where |u - x_b| has a kink.
 CORNER_POINTS = 12
@@ -59,9 +59,13 @@ def planar_tables(x0: Point, x1: Point, centre: Point = (0.0, 0.0), radius: floa
 
     Notes
     -----
-    Pairs opposite each other at the same distance from the centre take a quarter of the work and give symmetric tables; pairs
-    on a line through the centre take half. Pairs that are close together, away from the centre, are enclosed loosely: a cell
-    keeps the ranges of g0 and of g1, not that of their difference.
+    Where only distances are known, d01 within the pair and at most d_max from any input to either: the others are in the disc
+    of radius sqrt(d_max^2 - d01^2/4) around the pair's middle (parallelogram law), so (-d01/2, 0), (d01/2, 0) and that radius
+    give an upper bound for every such pair.
+
+    Pairs exactly opposite each other at the same distance from the centre, best written around (0, 0), take a quarter of the
+    work and give symmetric tables; pairs on a line through the centre take half. Pairs that are close together, away from the
+    centre, are enclosed loosely: a cell keeps the ranges of g0 and of g1, not that of their difference.
 
     Examples
     --------
@@ -105,7 +109,7 @@ def _radial_edges(a: tuple[float, float]) -> Array:
         inside = distance + np.log1p(math.expm1(-distance) * (1 - steps))
         edges += [np.maximum(inside, 0.0), distance + min(distance, 1.0) * steps / (1 - steps)]
     r = np.unique(np.concatenate(edges))
-    return np.append(_subdivide(r[r <= max(a) + OUTER], RADIAL_MAX), math.inf)
+    return np.append(subdivide(r[r <= max(a) + OUTER], RADIAL_MAX), math.inf)
 
 
 def _angular_edges(a: tuple[float, float], angles: tuple[float, float], span: float) -> Array:
@@ -120,15 +124,7 @@ def _angular_edges(a: tuple[float, float], angles: tuple[float, float], span: fl
             edges += [np.mod(angle + away, 2 * math.pi), np.mod(angle - away, 2 * math.pi)]
     phi = np.unique(np.concatenate(edges))
     phi = phi[phi <= span]
-    return _subdivide(phi, cap)
-
-
-def _subdivide(edges: Array, widest: float) -> Array:
-    """Split the intervals that are wider than allowed into equal parts."""
-    parts = [
-        np.linspace(start, stop, max(1, math.ceil((stop - start) / widest)), endpoint=False) for start, stop in pairwise(edges)
-    ]
-    return np.append(np.concatenate(parts), edges[-1])
+    return subdivide(phi, cap)
 
 
 def _excess(r: Array, phi: Array, a: float) -> Array:
@@ -206,9 +202,8 @@ def _corners(mass: Array, means: Array, low: Array, high: Array) -> tuple[Array,
 
 
 def _lines(bottom: float, top: float) -> Array:
-    """Values of |g0 - g1|: equal steps of sqrt(g0) at the smallest g1, as in one dimension."""
-    v = 1 + (math.sqrt(top / bottom) - 1) * np.arange(LINES + 1) / LINES
-    lines = bottom * (v * v - 1)
+    """Values of |g0 - g1|: steps of g0 at the smallest g1, as in one dimension."""
+    lines = bottom * np.expm1(2 * ratio_steps(math.log(top / bottom) / 2, LINES))
     lines[-1] = top - bottom
     return lines
 
@@ -220,13 +215,14 @@ def _on_lines(weight: Array, g0: Array, g1: Array, mirrored: bool, bottom: float
     side: both steps are mean-preserving spreads.
     """
     lines = _lines(bottom, top)
+    count = lines.size
     t, k = np.abs(g0 - g1), np.minimum(g0, g1)
     side = np.zeros(t.size, dtype=int) if mirrored else (g1 > g0).astype(int)
-    i = np.clip(np.searchsorted(lines, t, side="right") - 1, 0, LINES - 1)
+    i = np.clip(np.searchsorted(lines, t, side="right") - 1, 0, count - 2)
     up = np.clip((t - lines[i]) / (lines[i + 1] - lines[i]), 0.0, 1.0)
-    line = np.concatenate([i, i + 1]) + (LINES + 1) * np.concatenate([side, side])
+    line = np.concatenate([i, i + 1]) + count * np.concatenate([side, side])
     weight, k = np.concatenate([weight * (1 - up), weight * up]), np.concatenate([k, k])
-    least, most = np.full(2 * (LINES + 1), np.inf), np.full(2 * (LINES + 1), -np.inf)
+    least, most = np.full(2 * count, np.inf), np.full(2 * count, -np.inf)
     used = weight > 0
     np.minimum.at(least, line[used], k[used])
     np.maximum.at(most, line[used], k[used])
@@ -246,18 +242,19 @@ def _on_lines(weight: Array, g0: Array, g1: Array, mirrored: bool, bottom: float
 def _grouped(mass: Array, means: Array, mirrored: bool, bottom: float, top: float) -> Array:
     """Means of the cells between neighbouring lines, in groups by the smaller ratio."""
     lines = _lines(bottom, top)
+    strips = lines.size - 1
     weight, small, large = mass.ravel(), means.min(axis=0).ravel(), means.max(axis=0).ravel()
     side = np.zeros(weight.size, dtype=int) if mirrored else (means[1] > means[0]).ravel().astype(int)
-    i = np.clip(np.searchsorted(lines, large - small, side="right") - 1, 0, LINES - 1) + LINES * side
-    least, most = np.full(2 * LINES, np.inf), np.full(2 * LINES, -np.inf)
+    i = np.clip(np.searchsorted(lines, large - small, side="right") - 1, 0, strips - 1) + strips * side
+    least, most = np.full(2 * strips, np.inf), np.full(2 * strips, -np.inf)
     np.minimum.at(least, i, small)
     np.maximum.at(most, i, small)
     share = (np.sqrt(small) - np.sqrt(least[i])) / np.maximum(np.sqrt(most[i]) - np.sqrt(least[i]), 1e-300)
     at = i * STEPS + np.clip((STEPS * share).astype(int), 0, STEPS - 1)
-    total = np.bincount(at, weight, 2 * LINES * STEPS)
+    total = np.bincount(at, weight, 2 * strips * STEPS)
     some = total > 0
-    small, large = (np.bincount(at, weight * g, 2 * LINES * STEPS)[some] / total[some] for g in (small, large))
-    return _both_sides(total[some], small, large, np.flatnonzero(some) >= LINES * STEPS, mirrored)
+    small, large = (np.bincount(at, weight * g, 2 * strips * STEPS)[some] / total[some] for g in (small, large))
+    return _both_sides(total[some], small, large, np.flatnonzero(some) >= strips * STEPS, mirrored)
 
 
 def _both_sides(weight: Array, small: Array, large: Array, swapped: Array, mirrored: bool) -> Array:

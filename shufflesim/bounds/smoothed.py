@@ -25,8 +25,9 @@ from .table import Array, MessageCount, Table
 
 # Height of the last node in units of 1/sigma: e^{-REACH^2/2} = 5e-19 is what is left of the Gaussian factor.
 REACH = 9.2
-# Largest sigma theta that is worth the evaluation.
+# Largest sigma theta that is worth the evaluation, and largest sigma lambda in the bound on the trapezoid rule.
 BLUR_MAX = 0.5
+ALIAS_MAX = 4.0
 # Nodes that are always affordable.
 NODES_MIN = 64
 
@@ -56,7 +57,7 @@ def enclose(table: Table, count: MessageCount, s: contour.Saddle, *, rtol: float
     wanted = REACH * s.theta / (step * math.sqrt(0.5 * rtol))
     nodes = max(NODES_MIN, math.ceil(min(wanted, max_cells / rows)))
     sigma = REACH / (nodes * step)
-    if sigma * s.theta > BLUR_MAX or s.spread == 0:
+    if s.spread == 0 or sigma * s.theta > BLUR_MAX or sigma * (s.theta + 9 / s.spread) > ALIAS_MAX:
         return least - margin, most + margin
 
     z = s.theta + 1j * step * np.arange(nodes + 1)
