@@ -63,10 +63,10 @@ def delta(table: Table | Rows, n: int, eps: Any, *, digits: int = 50) -> mpmath.
         # Truncation and rounding are absolute; `lost` digits go to the smallness of the result.
         with mpmath.workdps(digits + GUARD + lost):
             value = _sum(rows, n, eps, need=(digits + GUARD / 2 + lost) * math.log(10))
-            small = 0 if value == 0 else max(0, -int(mpmath.floor(mpmath.log10(value))))
+            small = 0 if value <= 0 else max(0, -int(mpmath.floor(mpmath.log10(value))))
         if lost >= small and value > 0:
             return value
-        if value == 0 and lost > 4 * n + 400:
+        if value <= 0 and lost > 4 * n + 400:
             return mpmath.mpf(0)
         lost = 2 * small + 10 if value > 0 else 2 * lost + 50
 

@@ -200,7 +200,7 @@ def _integral(table, n, eps):
         w = [mpmath.mpf(v) for v in table.weight]
         x = [mpmath.mpf(a) - growth * mpmath.mpf(b) for a, b in zip(table.g0, table.g1, strict=True)]
         theta = mpmath.mpf(contour.saddle(table, MessageCount(n), eps).theta)
-        theta /= mpmath.mpf(table.excess(eps, n)[1])
+        theta /= mpmath.mpf(table.excess(eps, n)[2])
         spread = mpmath.sqrt(n * sum(a * b * b for a, b in zip(w, x, strict=True)))
 
         def integrand(y):

@@ -31,7 +31,7 @@ from scipy import special
 from .random_count import NEGLIGIBLE, RULE_ACCURACY, counts_that_matter, rule
 from .table import EXCESS_ULPS, Array, MessageCount, Table
 
-# Rounding allowance in units of eps_machine * (1 + m theta E_theta[g0 + e^eps g1] + |log D|). Covers the tables' own last
+# Rounding allowance in units of eps_machine * (1 + m theta E_theta[size of X's parts] + |log D|). Covers the tables' own last
 # digits (two roundings a number), X, the exponent and the sum; checked against 30 digits and more in tests/test_bounds.py.
 ROUNDING_UNITS = 16.0
 
@@ -93,7 +93,7 @@ def log_total(
 
 def saddle(table: Table, count: MessageCount, eps: float) -> Saddle | None:
     """Solve m K'(theta) = 2/theta; None where no outcome has X > 0 (the divergence is 0)."""
-    x, scale = table.excess(eps, count.largest)
+    x, doubt, scale = table.excess(eps, count.largest)
     if scale <= 0:
         return None
     m = count.mean
@@ -122,11 +122,8 @@ def saddle(table: Table, count: MessageCount, eps: float) -> Saddle | None:
     crowd, most = counts_that_matter(count, log_m)
     nodes = rule(crowd, most) if count.is_random else None
     log_g = float(log_total(count, nodes, log_m)[0])
-    own = table.g0 / scale
-    grown = float(tilted @ (own - x))  # E[e^eps g1] under the tilted law
-    size = m * theta * (float(tilted @ own) + grown)
-    # Rows that were cut off have no doubt that matters: own - x is then small enough.
-    doubt = EXCESS_ULPS * _MACHINE * (2 * own - x)
+    size = m * theta * float(tilted @ doubt) / (EXCESS_ULPS * _MACHINE)
+    grown = float(tilted @ (table.g0 / scale - x))  # E[e^eps g1] under the tilted law
     rounding = _MACHINE * ROUNDING_UNITS * (1 + size + abs(log_g))
     spread, slope = math.sqrt(m * variance), -m * theta * grown
     return Saddle(theta, log_m, log_g, math.log(scale), x, tilted, spread, slope, rounding, doubt, crowd, nodes)

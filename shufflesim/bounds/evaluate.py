@@ -15,7 +15,7 @@ from .table import Array, Table, thin
 DELTA_RTOL = 1e-9
 EPSILON_RTOL = 1e-6
 # Exact sums are preferred up to this many terms, and used up to the second number where the contour integral misses its aim.
-EXACT_TERMS = 4_000
+EXACT_TERMS = 600
 EXACT_TERMS_MAX = 2_000_000
 # Nodes times rows that the contour integral may use beyond the central window.
 CONTOUR_CELLS = 120_000
@@ -90,7 +90,7 @@ class Divergence:
 
     def _sum(self, s: contour.Saddle, terms: int) -> tuple[float, float] | None:
         """Enclosure by exact sums, averaged over the number of messages; None if that takes more than so many terms."""
-        if self.count.largest >= 2**53 or self.count.largest - self.count.fixed > RANDOM_RANGE_MAX:
+        if self.count.largest - self.count.fixed > RANDOM_RANGE_MAX:
             return None
         law = self._law()
         # The saddle point value is within a factor of a few of D unless most of the probability sits on a sum of 0; then
@@ -159,7 +159,7 @@ class Divergence:
         """Newton's method on sqrt(-2 log D), which is nearly linear in eps, inside a shrinking bracket."""
         low, high = 0.0, ceiling
         # For small eps, log D is about -m eps^2 / (2 Var X).
-        x, scale = self.table.excess(0.0, self.count.largest)
+        x, _, scale = self.table.excess(0.0, self.count.largest)
         deviation = scale * math.sqrt(float(self.table.weight @ (x * x)))
         guess = deviation * math.sqrt(2 * max(-log_delta, 0.1) / self.count.mean)
         eps = guess if guess < ceiling else (0.5 * ceiling if ceiling < math.inf else 1.0)

@@ -1,7 +1,7 @@
 """The divergence of a table as a finite sum, for few messages or few rows that matter.
 
-Two rows (A, B) are summed in closed form; the counts c of the other rows run over a grid. Given c, with t = m - |c| messages
-left, L = x_B t + x.c, gap = x_A - x_B and a ~ Bin(t, rho), rho = w_A/(w_A + w_B),
+Two rows (A, B) are summed in closed form (or none: A = B, gap = 0); the counts c of the other rows run over a grid. Given c,
+with t = m - |c| messages left, L = x_B t + x.c, gap = x_A - x_B and a ~ Bin(t, rho), rho = w_A/(w_A + w_B),
 
     E[max(0, gap a + L)] = gap t rho Pr[Bin(t-1, rho) >= k - 1] + L Pr[Bin(t, rho) >= k],    k = floor(-L/gap) + 1.
 
@@ -20,6 +20,12 @@ from .table import Array, Table
 # Relative accuracy of scipy's incomplete beta function, a + b m for binomials of size m, allowed for on each of the two parts of
 # a term before they cancel. Measured against 60 digits: 6e-14 at m = 1e3, 8e-13 at 1e5, 2e-11 at 1e7, 2e-8 at 1e9, less beyond.
 TAIL_ACCURACY = (2e-13, 5e-17)
+# Above this many messages, rare rows are enumerated as long as that takes no more terms than this.
+MANY_MESSAGES, DIRECT_TERMS = 20_000, 20_000
+# Half-width of a range of counts up to which it is worth narrowing it.
+CHERNOFF_SPAN = 20_000
+# Accuracy of the exponents in Chernoff's bound there (cancellation in counts of up to 2^63 messages).
+RANGE_ACCURACY = 1.0
 # What the products of a whole grid can lose to underflow.
 UNDERFLOW = 1e-290
 
@@ -87,10 +93,17 @@ class Grid:
         self.m, self.log_floor = m, log_floor
         self.ranges = [_range(m, min(float(w), 1.0), log_floor) for w in table.weight]
         widths = np.array([high - low + 1 for low, high in self.ranges])
-        # The two rows with the most possible counts are the ones that are summed in closed form.
+        # The two rows with the most possible counts are the ones that are summed in closed form; one, where that is cheap and
+        # the incomplete beta function would lose digits.
         order = np.argsort(widths, kind="stable")
-        self.enumerated = [int(i) for i in order[:-2]]
-        self.inner = [int(i) for i in order[-2:]]
+        # The heaviest row always stays: how far its weight is from 1, a double may not know.
+        heaviest = int(np.argmax(table.weight))
+        order = np.append(order[order != heaviest], heaviest)
+        inner = 2
+        if m > MANY_MESSAGES and math.prod(widths[order[:-1]].tolist()) <= DIRECT_TERMS:
+            inner = 1  # all rows but one are rare
+        self.enumerated = [int(i) for i in order[:-inner]]
+        self.inner = [int(i) for i in order[-inner:]]
         self.complete = all(self.ranges[i] == (0, m) for i in self.enumerated)
         self.size = math.prod(int(widths[i]) for i in self.enumerated)
 
@@ -98,13 +111,37 @@ class Grid:
 def _range(m: int, w: float, log_floor: float) -> tuple[int, int]:
     """Counts outside of which Pr[Bin(m, w)] falls below e^log_floor; all counts when m is small.
 
-    Chernoff-Bernstein: Pr[|count - m w| >= v] <= exp(-v^2 / (2 m w (1-w) + 2 v / 3)), on both sides.
+    Chernoff: Pr[count beyond c] <= exp(-m KL(c/m, w)) on either side of the mean; Bernstein's weaker form limits the search:
+    Pr[|count - m w| >= v] <= exp(-v^2 / (2 m w (1-w) + 2 v / 3)).
     """
     if m <= 16:
         return 0, m
     need = max(-log_floor, 1.0)
     reach = need / 3 + math.sqrt(need * need / 9 + 2 * need * m * w * (1 - w))
-    return max(0, math.floor(m * w - reach)), min(m, math.ceil(m * w + reach))
+    low, high = max(0, math.floor(m * w - reach)), min(m, math.ceil(m * w + reach))
+    if reach > CHERNOFF_SPAN:
+        return low, high
+    # -1 and m + 1 are as unlikely as can be; the mean's neighbours are not unlikely at all.
+    inside, outside = math.floor(m * w), low - 1
+    while inside - outside > 1:
+        middle = (inside + outside) // 2
+        inside, outside = (inside, middle) if _divergence(middle, m, w) >= need else (middle, outside)
+    low = outside + 1
+    inside, outside = math.ceil(m * w), high + 1
+    while outside - inside > 1:
+        middle = (inside + outside) // 2
+        inside, outside = (inside, middle) if _divergence(middle, m, w) >= need else (middle, outside)
+    return low, outside - 1
+
+
+def _divergence(k: int, m: int, w: float) -> float:
+    """m KL(k/m, w), to RANGE_ACCURACY for the ranges that are searched: all but one part is small there."""
+    if w > 0.5:
+        k, w = m - k, 1 - w
+    if m * w == 0:
+        return math.inf if k > 0 else 0.0
+    first = k * (math.log(k / m) - math.log(w)) if k > 0 else 0.0
+    return first - (m - k) * math.log1p((k - m * w) / (m - k)) if k < m else first
 
 
 def enclose(table: Table, grid: Grid, x: Array, doubt: Array, rounding: float) -> tuple[float, float]:
@@ -118,7 +155,8 @@ def enclose(table: Table, grid: Grid, x: Array, doubt: Array, rounding: float) -
     Cost: `grid.size` evaluations of two incomplete beta functions.
     """
     m = grid.m
-    a, b = sorted(grid.inner, key=lambda row: -x[row])
+    inner = sorted(grid.inner, key=lambda row: -x[row])
+    a, b = inner[0], inner[-1]
     axes = [np.arange(grid.ranges[i][0], grid.ranges[i][1] + 1, dtype=float) for i in grid.enumerated]
     sums, log_scale = np.zeros(3), -math.inf
     rest = axes[1:]
@@ -141,7 +179,7 @@ def enclose(table: Table, grid: Grid, x: Array, doubt: Array, rounding: float) -
             sums, log_scale = sums * (math.exp(log_scale - top) if log_scale > -math.inf else 0.0), top
         sums += np.exp(logs - log_scale).sum(axis=1)
     total, cancelled, doubtful = (float(v) for v in sums)
-    omitted = _omitted(table, m, grid)
+    log_omitted = _log_omitted(grid)
     # Of each weight, its logarithm and the distances of its counts from their means (what a last digit of a row shifts).
     distance = 0.0
     for row in grid.enumerated:
@@ -149,13 +187,10 @@ def enclose(table: Table, grid: Grid, x: Array, doubt: Array, rounding: float) -
         distance += max(grid.ranges[row][1] - mean, mean - grid.ranges[row][0])
     rounding += 16 * _MACHINE * (10 + distance - min(0.0, grid.log_floor))
     if total <= 0:
-        return -math.inf, math.log(omitted + UNDERFLOW)
+        return -math.inf, float(np.logaddexp(log_omitted, math.log(UNDERFLOW)))
     rounding += ((TAIL_ACCURACY[0] + TAIL_ACCURACY[1] * m) * cancelled + doubtful) / total
     value = log_scale + math.log(total)
-    if omitted > 0:
-        upper = value + math.log1p(rounding + math.exp(min(700.0, math.log(omitted) - value)))
-    else:
-        upper = value + math.log1p(rounding)
+    upper = value + math.log1p(rounding + math.exp(min(700.0, log_omitted - value)))
     return value - math.log1p(rounding), upper
 
 
@@ -171,13 +206,13 @@ def _terms(
     keep = used <= m
     counts, used = [c[keep] for c in counts], used[keep]
     t = m - used
-    w_a, w_b = float(table.weight[a]), float(table.weight[b])
+    w_a, w_b = float(table.weight[a]), float(table.weight[b]) if b != a else 0.0
     # A multinomial as a chain of binomials: each row against all that come after it, whose sum is accurate.
     left, after = np.full_like(t, float(m)), [w_a + w_b]
     for row in reversed(rows):
         after.append(after[-1] + float(table.weight[row]))
     log_weight = np.zeros_like(t)
-    level, sure, doubts = x[b] * t, x[a] * t, doubt[b] * t
+    level, sure, doubts = x[b] * t, x[a] * t, np.zeros_like(t)
     for row, c, rest in zip(rows, counts, reversed(after[:-1]), strict=True):
         w = float(table.weight[row])
         log_weight = log_weight + log_binomial_pmf(c, left, w / (w + rest), rest / (w + rest))
@@ -186,7 +221,7 @@ def _terms(
     rho, other, gap = w_a / (w_a + w_b), w_b / (w_a + w_b), float(x[a] - x[b])
     if gap <= 0:
         value = np.maximum(level, 0.0)
-        return log_weight, np.array([value, value, np.where(level > -doubts, doubts + doubt[a] * t, 0.0)]) / m
+        return log_weight, np.array([value, value, np.where(level > -doubts - doubt[b] * t, doubts + doubt[b] * t, 0.0)]) / m
     threshold = np.clip(-level / gap, -1.0, m + 1.0)
     k = np.floor(threshold) + 1
     one_less, tail = _upper_tail(k - 1, t - 1, rho, other), _upper_tail(k, t, rho, other)
@@ -196,22 +231,15 @@ def _terms(
     value = np.where(k == t, alone, np.maximum(gain + loss, 0.0))
     size = np.where(k == t, alone, gain + np.abs(loss))
     # Where a = k - 1 misses S > 0 by less than the doubt, it counts as well; Pr[a >= k - 1] is not worth a closer look then.
-    tied = (threshold - (k - 1)) * gap <= doubts + (doubt[a] - doubt[b]) * np.maximum(k - 1, 0.0)
+    first = np.clip(k - 1, 0.0, t)
+    tied = (threshold - (k - 1)) * gap <= doubts + doubt[a] * first + doubt[b] * (t - first)
     tail = np.where(tied, _upper_tail(np.where(tied, k - 1, 0), t, rho, other), tail)
-    doubts = doubts * tail + max(0.0, float(doubt[a] - doubt[b])) * t * np.where(tied, tail, rho * one_less)
+    most_b = np.minimum((t - np.where(tied, first, np.clip(k, 0.0, t))) * tail, t * other)
+    doubts = doubts * tail + doubt[a] * t * np.where(tied, np.minimum(tail, rho), rho * one_less) + doubt[b] * most_b
     return log_weight, np.array([value, size, doubts]) / m
 
 
-def _omitted(table: Table, m: int, grid: Grid) -> float:
-    """Bound on what the counts outside the grid contribute: E[sum of positive X; some count outside] / m, X <= 1."""
-    total = 0.0
-    for row in grid.enumerated:
-        low, high = grid.ranges[row]
-        w = float(table.weight[row])
-        outside = 0.0
-        if low > 0:
-            outside += float(special.betainc(m - low + 1.0, float(low), 1 - w))
-        if high < m:
-            outside += float(special.betainc(high + 1.0, float(m - high), w))
-        total += outside
-    return total
+def _log_omitted(grid: Grid) -> float:
+    """log of a bound on what the counts outside the grid contribute: E[sum of positive X; some count outside] / m, X <= 1."""
+    sides = sum((grid.ranges[row][0] > 0) + (grid.ranges[row][1] < grid.m) for row in grid.enumerated)
+    return math.log(sides) + min(grid.log_floor, -1.0) + RANGE_ACCURACY if sides else -math.inf

@@ -25,6 +25,12 @@ MASS_TOLERANCE = 1e-9
 EXCESS_ULPS = 4.0
 
 
+# e^eps overflows beyond.
+EXP_MAX = 709.0
+
+_MACHINE = float(np.finfo(float).eps)
+
+
 @dataclass(frozen=True, eq=False)
 class Table:
     """Rows (weight, g0, g1): the joint law of two likelihood ratios under the blanket law W.
@@ -35,6 +41,9 @@ class Table:
         Probabilities of the rows under W; >= 0, sum 1.
     g0, g1 : array_like, shape (J,)
         dR_1^0/dW and dR_1^1/dW on each row; >= 0 and finite, `sum(weight * g) = 1`.
+    gap : array_like, shape (J,), optional
+        g0 - g1 to its own last digits, for a local eps so small that the difference of the rounded ratios has lost them;
+        `g0 - g1` by default, with the uncertainty that this has.
 
     Raises
     ------
@@ -54,12 +63,15 @@ class Table:
     weight: Array
     g0: Array
     g1: Array
+    gap: Array | None = None
 
     def __post_init__(self) -> None:
         rows = np.array([self.weight, self.g0, self.g1], dtype=float)
+        if self.gap is not None:
+            rows = np.vstack([rows, self._checked_gap(rows)])
         if rows.ndim != 2 or rows.shape[1] == 0:
             raise ValueError(f"a table needs weight, g0, g1 of one common length >= 1, got shape {rows.shape}")
-        if not np.all(np.isfinite(rows)) or np.any(rows < 0):
+        if not np.all(np.isfinite(rows)) or np.any(rows[:3] < 0):
             raise ValueError(f"weight, g0 and g1 must be finite and >= 0, got {rows.tolist()}")
         for name, total in (
             ("weight", rows[0].sum()),
@@ -71,9 +83,18 @@ class Table:
         rows = rows[:, rows[0] > 0]
         pairs, inverse = np.unique(rows[1:], axis=1, return_inverse=True)
         weight = np.bincount(inverse.ravel(), weights=rows[0], minlength=pairs.shape[1])
-        for name, value in (("weight", weight), ("g0", pairs[0]), ("g1", pairs[1])):
+        columns = [weight, *pairs]
+        for name, value in zip(("weight", "g0", "g1", "gap"), columns, strict=False):
             value.setflags(write=False)
             object.__setattr__(self, name, value)
+
+    def _checked_gap(self, rows: Array) -> Array:
+        gap = np.asarray(self.gap, dtype=float)
+        if gap.shape != rows.shape[1:]:
+            raise ValueError(f"gap must have the shape of weight, g0 and g1, {rows.shape[1:]}, got {gap.shape}")
+        if np.any(np.abs(gap - (rows[1] - rows[2])) > MASS_TOLERANCE * (rows[1] + rows[2])):
+            raise ValueError(f"gap must be g0 - g1, got {gap.tolist()}")
+        return gap
 
     @property
     def size(self) -> int:
@@ -83,7 +104,12 @@ class Table:
     @property
     def key(self) -> bytes:
         """Equal for equal tables."""
-        return np.array([self.weight, self.g0, self.g1]).tobytes()
+        return np.array([self.weight, self.g0, self.g1, self.difference]).tobytes()
+
+    @property
+    def difference(self) -> Array:
+        """g0 - g1 as accurately as it is known."""
+        return self.g0 - self.g1 if self.gap is None else self.gap
 
     @property
     def symmetric(self) -> bool:
@@ -92,6 +118,7 @@ class Table:
         return bool(
             np.array_equal(self.g0[order], self.g1[swapped])
             and np.array_equal(self.g1[order], self.g0[swapped])
+            and np.array_equal(self.difference[order], -self.difference[swapped])
             and np.allclose(self.weight[order], self.weight[swapped], rtol=1e-15, atol=0)
         )
 
@@ -105,45 +132,54 @@ class Table:
 
     def swapped(self) -> Table:
         """The table of the other direction."""
-        return Table(self.weight, self.g1, self.g0)
+        return Table(self.weight, self.g1, self.g0, None if self.gap is None else -self.gap)
 
     def edge(self, eps: float, count: MessageCount) -> float | None:
         """log of an upper bound on D where the sign of the largest X is a matter of rounding; None where it is not.
 
-        X = g0 - e^eps g1 is known to `EXCESS_ULPS` units in the last place of g0 + e^eps g1. Where no X exceeds that, the sum of
-        all X is at most m times the largest error, and not positive once a row comes up that outweighs this; so D is at most
-        that error times the probability that all messages are in the other rows. -inf where even X + error is negative.
+        Where no X exceeds its error (see `excess`), the sum of all X is at most m times the largest error, and not positive
+        once a row comes up that outweighs this; so D is at most that error times the probability that all messages are in the
+        other rows. -inf where even X + error is negative.
         """
         if eps > self.log_max_ratio * (1 + 1e-12) + 1e-12:
             return -math.inf
-        growth = math.exp(eps) if eps < 709 else math.inf
-        with np.errstate(over="ignore", invalid="ignore"):
-            grown = np.where(self.g1 > 0, growth * self.g1, 0.0)
-            x = self.g0 - grown
-            error = np.where(grown < math.inf, EXCESS_ULPS * np.finfo(float).eps * (self.g0 + grown), 0.0)
-            if np.any(x > error):
-                return None
-            if growth == math.inf:
-                return 0.0  # no float tells e^eps from the largest ratio: D <= 1
-            top = float((x + error).max())
-            if top <= 0:
-                return -math.inf
+        x, size = self._excess(eps)
+        error = np.where(size < math.inf, EXCESS_ULPS * _MACHINE * size, 0.0)
+        if np.any(x > error):
+            return None
+        if eps >= EXP_MAX:
+            return 0.0  # no float tells e^eps from the largest ratio: D <= 1
+        top = float((x + error).max())
+        if top <= 0:
+            return -math.inf
+        with np.errstate(over="ignore"):
             near = float(self.weight[x + error > -top * count.largest].sum())
         return math.log(top) + count.fixed * math.log(min(1.0, near))
 
-    def excess(self, eps: float, messages: float) -> tuple[Array, float]:
-        """X = g0 - e^eps g1 per row in units of its largest value: (X / scale, scale); scale <= 0 if no row is positive.
+    def excess(self, eps: float, messages: float) -> tuple[Array, Array, float]:
+        """X = g0 - e^eps g1 per row in units of its largest value, and its error: (X/scale, error/scale, scale).
 
-        Rows so negative that one of them outweighs `messages` positive ones are cut off at a value that still does: the
-        divergence does not change, and nothing overflows.
+        X is known to `EXCESS_ULPS` units in the last place of its parts: g0 and e^eps g1, or |g0 - g1| and (e^eps - 1) g1 where
+        the table brings an accurate difference. Rows so negative that one of them outweighs `messages` positive ones are cut
+        off at a value that still does: the divergence does not change, and nothing overflows. scale <= 0 if no X is positive.
         """
-        growth = math.expm1(eps) if eps < 709 else math.inf
+        x, size = self._excess(eps)
+        scale = float(x.max())
+        if scale <= 0:
+            return x, size, scale
+        bound = 4.0 * messages
+        with np.errstate(over="ignore"):
+            # g0 <= |X| + size of the other part; a row beyond the bound by less than its error has |X| + 2 g0 near its size.
+            size = np.where(x / scale > -bound, size / scale, bound + 2 * self.g0 / scale)
+            return np.maximum(x / scale, -bound), EXCESS_ULPS * _MACHINE * size, scale
+
+    def _excess(self, eps: float) -> tuple[Array, Array]:
+        """X, and the sum of the sizes of its parts."""
+        growth = math.expm1(eps) if eps < EXP_MAX else math.inf
         with np.errstate(over="ignore", invalid="ignore"):
-            x = np.where(self.g1 > 0, (self.g0 - self.g1) - growth * self.g1, self.g0)
-            scale = float(x.max())
-            if scale <= 0:
-                return x, scale
-            return np.maximum(x / scale, -4.0 * messages), scale
+            grown = np.where(self.g1 > 0, growth * self.g1, 0.0)
+            size = self.g0 + self.g1 + grown if self.gap is None else np.abs(self.gap) + grown
+            return self.difference - grown, size
 
 
 def thin(table: Table, count: MessageCount) -> tuple[Table, MessageCount]:
@@ -155,5 +191,6 @@ def thin(table: Table, count: MessageCount) -> tuple[Table, MessageCount]:
     if not (count.fixed == 1 and len(count.parts) == 1 and count.parts[0].sizes == (1,)):
         return table, count
     f, trials = count.parts[0].probabilities[0], count.parts[0].trials
-    rows = Table(np.append(f * table.weight, 1 - f), np.append(table.g0 / f, 0.0), np.append(table.g1 / f, 0.0))
+    gap = None if table.gap is None else np.append(table.gap / f, 0.0)
+    rows = Table(np.append(f * table.weight, 1 - f), np.append(table.g0 / f, 0.0), np.append(table.g1 / f, 0.0), gap)
     return rows, MessageCount(1 + trials)
