@@ -167,6 +167,11 @@ def _pairs(s: Saddle, m: float) -> tuple[Array, Array, Array, Array]:
     return a, b, delta, m * s.tilted[a] * s.tilted[b]
 
 
+def share(s: Saddle) -> float:
+    """What is left of G(theta + iy)/G(theta) where the messages that dampen it leave e^-NEGLIGIBLE."""
+    return math.exp(-NEGLIGIBLE) if s.rule is None else 3 * math.exp(-NEGLIGIBLE) + RULE_ACCURACY
+
+
 def _trivial(table: Table, count: MessageCount, s: Saddle) -> tuple[float, float]:
     """Enclosure of log D without any analysis, in units of X.
 
@@ -326,8 +331,7 @@ def enclose(table: Table, count: MessageCount, s: Saddle, *, rtol: float, max_no
     windows = 0
     while tail_after(windows) > aim and windows < most_windows:
         windows = min(2 * windows + 1, most_windows)
-    share = math.exp(-NEGLIGIBLE) if s.rule is None else 3 * math.exp(-NEGLIGIBLE) + RULE_ACCURACY
-    skipped = share * (1 / s.theta + step / s.theta**2)
+    skipped = share(s) * (1 / s.theta + step / s.theta**2)
     if windows > 0:
         k, height = _live_windows(s, a, b, delta, m, windows)
         if k.size * per_window > max_nodes:

@@ -7,18 +7,21 @@ import math
 import numpy as np
 from scipy import special
 
-from . import contour, exact, search
+from . import contour, exact, search, smoothed
 from .count import MessageCount
 from .table import Array, Table, thin
 
 # Relative slack that `delta` asks of a divergence, and relative gap that `epsilon` asks of its bracket.
 DELTA_RTOL = 1e-9
 EPSILON_RTOL = 1e-6
-# Exact sums are preferred up to this many terms, and used up to the second number where the contour integral misses its aim.
+# Exact sums are preferred up to this many terms, and used up to the second number where both integrals miss their aim.
 EXACT_TERMS = 600
-EXACT_TERMS_MAX = 2_000_000
-# Nodes times rows that the contour integral may use beyond the central window.
+EXACT_TERMS_MAX = 100_000
+# Nodes times rows that the contour integral may use beyond the central window, and the smoothed one in all.
 CONTOUR_CELLS = 120_000
+SMOOTHED_CELLS = 4_000_000
+# Tables of more rows have the smoothed integral first.
+MANY_ROWS = 12
 # Above this many messages the incomplete beta function loses digits; exact sums are then a last resort, with their slack.
 EXACT_MESSAGES = 1_000_000
 # Relative accuracy of the table itself beyond which a long sum is not worth its time (local eps below about 1e-8).
@@ -67,14 +70,24 @@ class Divergence:
             return -math.inf, -math.inf, "exact sum"
         if (self.count.largest <= EXACT_MESSAGES or self._few(s)) and (by_sum := self._sum(s, EXACT_TERMS)) is not None:
             return *by_sum, "exact sum"
-        nodes = CONTOUR_CELLS // (self.table.size if s.rule is None else self.table.size + 2 * s.rule[0].size)
-        low, high = contour.enclose(self.table, self.count, s, rtol=rtol, max_nodes=nodes)
         accuracy = s.accuracy(self.count.largest)
+        low, high = -math.inf, math.inf
+        for integral in (self._windows, self._smoothed) if self.table.size <= MANY_ROWS else (self._smoothed, self._windows):
+            if high - low > 4 * (rtol + accuracy):
+                ends = integral(s, rtol)
+                low, high = max(low, ends[0]), min(high, ends[1])
         if high - low > 4 * (rtol + accuracy) and accuracy < HOPELESS:
             by_sum = self._sum(s, EXACT_TERMS_MAX)
             if by_sum is not None and by_sum[1] - by_sum[0] < high - low:
                 return *by_sum, "exact sum"
         return low, high, "contour integral"
+
+    def _windows(self, s: contour.Saddle, rtol: float) -> tuple[float, float]:
+        nodes = CONTOUR_CELLS // (self.table.size if s.rule is None else self.table.size + 2 * s.rule[0].size)
+        return contour.enclose(self.table, self.count, s, rtol=rtol, max_nodes=nodes)
+
+    def _smoothed(self, s: contour.Saddle, rtol: float) -> tuple[float, float]:
+        return smoothed.enclose(self.table, self.count, s, rtol=rtol, max_cells=SMOOTHED_CELLS)
 
     def log_estimate(self, eps: float) -> tuple[float, float]:
         """(log D, d log D / d eps), cheap and without a guarantee: what the root search steps with."""

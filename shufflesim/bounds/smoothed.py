@@ -60,19 +60,23 @@ def enclose(table: Table, count: MessageCount, s: contour.Saddle, *, rtol: float
     if s.spread == 0 or sigma * s.theta > BLUR_MAX or sigma * (s.theta + 9 / s.spread) > ALIAS_MAX:
         return least - margin, most + margin
 
-    z = s.theta + 1j * step * np.arange(nodes + 1)
-    log_g, turn = _line(count, s, step, nodes)
+    kept, log_g, turn = _line(count, s, step, nodes)
+    z = s.theta + 1j * step * kept
     part = np.exp(log_g + 1j * turn + 0.5 * (sigma * z) ** 2)
     part[0] *= 0.5
     unit = step / math.pi
     smooth = unit * float((part / z**2).real.sum())
     added = unit * sigma**2 * float(part.real.sum())
+    # Nodes that were left out: their sum and integral, as below.
+    dropped = unit * contour.share(s) * math.exp(0.5 * (sigma * s.theta) ** 2)
+    left_out = dropped * (1 / s.theta**2 + math.pi / (2 * s.theta * step))
+    added += dropped * sigma**2 * (1 + math.sqrt(math.pi / 2) / (sigma * step))
     # Beyond the last node |G(z)| <= G(theta); a falling function's sum is at most its first term and its integral.
     cut = unit * math.exp(0.5 * (sigma * s.theta) ** 2 - 0.5 * REACH**2) * (1 + 1 / (sigma * REACH * step))
     # The trapezoid rule adds E[max(0, S + G - kL)] e^{theta kL}: the Chernoff bounds of `contour` times that of G.
     alias *= math.exp(0.5 * (sigma * (s.theta + 9 / s.spread)) ** 2)
     doubt = count.largest * float(s.tilted @ s.doubt)
-    beyond = cut / (nodes * step) ** 2
+    beyond = cut / (nodes * step) ** 2 + left_out
     upper = smooth + beyond + doubt
     lower = smooth - alias - beyond - (added + sigma**2 * cut) - doubt
     log_unit = s.log_scale + s.log_total
@@ -80,22 +84,26 @@ def enclose(table: Table, count: MessageCount, s: contour.Saddle, *, rtol: float
     return log_lower - margin, min(log_unit + math.log(upper), most) + margin
 
 
-def _line(count: MessageCount, s: contour.Saddle, step: float, nodes: int) -> tuple[Array, Array]:
-    """log |G(theta + iy)/G(theta)| and its angle at y = 0, step, ..., nodes * step.
+def _line(count: MessageCount, s: contour.Saddle, step: float, nodes: int) -> tuple[Array, Array, Array]:
+    """Indices k of the nodes y = k step that matter, log |G(theta + iy)/G(theta)| there, and its angle.
 
     With a, b = e^{iux} - 1 for u = coarse and fine steps, M(theta + iy)/M(theta) - 1 = E[a] + E[b] + E[ab]: a matrix product, in
-    which small phases keep their digits.
+    which small phases keep their digits. Nodes at which at most `contour.share` is left are left out before anything else is
+    computed.
     """
     block = math.isqrt(nodes) + 1
     blocks = -(-(nodes + 1) // block)
     coarse, fine = (_turned(np.multiply.outer(step * width * np.arange(n), s.x)) for width, n in ((block, blocks), (1, block)))
     weighted = fine * s.tilted
-    change = (coarse @ s.tilted)[:, None] + weighted.sum(axis=1) + coarse @ weighted.T
+    # einsum and not a matrix product: linear algebra libraries would start threads for it.
+    change = (coarse @ s.tilted)[:, None] + weighted.sum(axis=1) + np.einsum("ij,kj->ik", coarse, weighted)
     change = change.ravel()[: nodes + 1]
-    real, imag = change.real, change.imag
-    log_modulus = 0.5 * np.log1p(np.maximum(2 * real + real * real + imag * imag, -1 + 1e-16))
-    log_g, turn = contour.log_total(count, s.log_moment + log_modulus, np.arctan2(imag, 1 + real))
-    return log_g - s.log_total, turn
+    square = 2 * change.real + change.real**2 + change.imag**2
+    kept = np.flatnonzero(square > math.expm1(-2 * contour.NEGLIGIBLE / s.crowd))
+    log_modulus = 0.5 * np.log1p(np.maximum(square[kept], -1 + 1e-16))
+    angle = np.arctan2(change.imag[kept], 1 + change.real[kept])
+    log_g, turn = contour.log_total(count, s.rule, s.log_moment + log_modulus, angle)
+    return kept, log_g - s.log_total, turn
 
 
 def _turned(phase: Array) -> Array:
