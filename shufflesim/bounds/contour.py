@@ -276,7 +276,9 @@ def estimate(count: MessageCount, s: Saddle) -> float:
     return s.log_scale + s.log_total + math.log(max(total, 1e-3 / s.theta**2) * step / (2 * math.pi))
 
 
-def enclose(table: Table, count: MessageCount, s: Saddle, *, rtol: float, max_nodes: int) -> tuple[float, float]:
+def enclose(
+    table: Table, count: MessageCount, s: Saddle, *, rtol: float, max_nodes: int, or_nothing: bool = False
+) -> tuple[float, float] | None:
     """Enclosure of log D in one direction.
 
     Parameters
@@ -287,11 +289,13 @@ def enclose(table: Table, count: MessageCount, s: Saddle, *, rtol: float, max_no
         Relative slack to aim at; the slack that is reached is in the result whether or not it is met.
     max_nodes : int
         Bound on the number of nodes beyond the central window.
+    or_nothing : bool
+        Give up early where the aim needs more nodes than that.
 
     Returns
     -------
-    (log_lower, log_upper) : tuple of float
-        -inf for a zero.
+    (log_lower, log_upper) : tuple of float, or None
+        -inf for a zero; None where it gave up.
     """
     period, alias = _alias(table, count, s)
     step = 2 * math.pi / period
@@ -308,6 +312,8 @@ def enclose(table: Table, count: MessageCount, s: Saddle, *, rtol: float, max_no
     half = math.acos(1 - NEGLIGIBLE / c) if c > NEGLIGIBLE / 2 else math.pi
 
     if half > delta * step * max_nodes:
+        if or_nothing:
+            return None
         return least - margin, most + margin
     reach = math.floor(half / (delta * step))
     total = 1 / s.theta**2 + 2 * _sum_nodes(count, s, step * np.arange(1, reach + 1))
@@ -327,10 +333,14 @@ def enclose(table: Table, count: MessageCount, s: Saddle, *, rtol: float, max_no
     while tail_after(windows) > aim and windows < most_windows:
         windows = min(2 * windows + 1, most_windows)
     share = math.exp(-NEGLIGIBLE) if s.rule is None else 3 * math.exp(-NEGLIGIBLE) + RULE_ACCURACY
+    if or_nothing and tail_after(windows) > aim:
+        return None
     skipped = share * (1 / s.theta + step / s.theta**2)
     if windows > 0:
         k, height = _live_windows(s, a, b, delta, m, windows)
         if k.size * per_window > max_nodes:
+            if or_nothing:
+                return None
             windows = int(k[max_nodes // per_window]) - 1 if max_nodes >= per_window else 0
             k = k[k <= windows]
         first = np.ceil((2 * math.pi * k - half) / (delta * step))

@@ -15,9 +15,11 @@ DELTA_RTOL = 1e-9
 EPSILON_RTOL = 1e-6
 # Exact sums are preferred up to this many terms, and used up to the second number where the contour integral misses its aim.
 EXACT_TERMS = 600
-EXACT_TERMS_MAX = 2_000_000
+EXACT_TERMS_MAX = 500_000
 # Nodes times rows that the contour integral may use beyond the central window.
 CONTOUR_CELLS = 120_000
+# What it may use before sums are tried, at least and per term of the sum (which takes about as long as that many cells).
+CONTOUR_CELLS_FIRST, CELLS_PER_TERM = 10_000, 20
 # Above this many messages the incomplete beta function loses digits; exact sums are then a last resort, with their slack.
 EXACT_MESSAGES = 1_000_000
 # Relative accuracy of the table itself beyond which a long sum is not worth its time (local eps below about 1e-8).
@@ -64,16 +66,40 @@ class Divergence:
         s = contour.saddle(self.table, self.count, eps)
         if s is None:
             return -math.inf, -math.inf, "exact sum"
-        if (self.count.largest <= EXACT_MESSAGES or self._few(s)) and (by_sum := self._sum(s, EXACT_TERMS)) is not None:
+        terms = self._terms(s)
+        if (
+            (self.count.largest <= EXACT_MESSAGES or self._few(s))
+            and terms <= EXACT_TERMS
+            and (by_sum := self._sum(s, EXACT_TERMS))
+        ):
             return *by_sum, "exact sum"
-        nodes = CONTOUR_CELLS // (self.table.size if s.rule is None else self.table.size + 2 * s.rule[0].size)
-        low, high = contour.enclose(self.table, self.count, s, rtol=rtol, max_nodes=nodes)
+        # The integral first with no more effort than the sum takes, then the sum, then the integral with what it needs.
+        per_node = self.table.size if s.rule is None else self.table.size + 2 * s.rule[0].size
+        cells = min(CONTOUR_CELLS, max(CONTOUR_CELLS_FIRST, CELLS_PER_TERM * terms))
+        found = self._integral(s, rtol, cells // per_node, or_nothing=True)
         accuracy = s.accuracy(self.count.largest)
-        if high - low > 4 * (rtol + accuracy) and accuracy < HOPELESS:
+        if found is None or (found[1] - found[0] > 4 * (rtol + accuracy) and accuracy < HOPELESS):
             by_sum = self._sum(s, EXACT_TERMS_MAX)
-            if by_sum is not None and by_sum[1] - by_sum[0] < high - low:
+            if by_sum is not None and by_sum[1] - by_sum[0] <= 4 * (rtol + accuracy):
                 return *by_sum, "exact sum"
-        return low, high, "contour integral"
+            if found is None:
+                found = self._integral(s, rtol, CONTOUR_CELLS // per_node)
+            if by_sum is not None and (found is None or by_sum[1] - by_sum[0] < found[1] - found[0]):
+                return *by_sum, "exact sum"
+        return *(found or (-math.inf, math.inf)), "contour integral"
+
+    def _integral(self, s: contour.Saddle, rtol: float, nodes: int, or_nothing: bool = False) -> tuple[float, float] | None:
+        return contour.enclose(self.table, self.count, s, rtol=rtol, max_nodes=nodes, or_nothing=or_nothing)
+
+    def _terms(self, s: contour.Saddle) -> int:
+        """Terms of the sum at the likeliest number of messages; its cost if that number is fixed."""
+        floor = self._log_unit(s) - contour.NEGLIGIBLE
+        return exact.Grid(self.table, round(self.count.mean), floor).size if floor > LOG_UNDERFLOW else EXACT_TERMS_MAX + 1
+
+    @staticmethod
+    def _log_unit(s: contour.Saddle) -> float:
+        """log D in units of the largest X, from the saddle point alone: within a factor of a few as a rule."""
+        return s.log_total - math.log(1 + s.theta * s.spread) - math.log(s.theta)
 
     def log_estimate(self, eps: float) -> tuple[float, float]:
         """(log D, d log D / d eps), cheap and without a guarantee: what the root search steps with."""
@@ -94,7 +120,7 @@ class Divergence:
         law = self._law()
         # The saddle point value is within a factor of a few of D unless most of the probability sits on a sum of 0; then
         # the first sum tells better which counts matter.
-        log_d = s.log_total - math.log(1 + s.theta * s.spread) - math.log(s.theta)
+        log_d = self._log_unit(s)
         for _ in range(SUM_ATTEMPTS):
             if log_d < LOG_UNDERFLOW:
                 return None
