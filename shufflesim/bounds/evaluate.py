@@ -37,7 +37,7 @@ LAW_ACCURACY = 1e-15
 # Slack asked of D_0, one after the other, until it is on one side of delta.
 ZERO_SLACKS = (1e-2, 1e-5, 1e-9)
 # Relative step at which the search on estimates stops; enclosures take over from there.
-ROOT_RTOL = 1e-7
+ROOT_RTOL = 1e-5
 
 
 class Divergence:
@@ -174,7 +174,7 @@ class Divergence:
         slack = 1e-13 * (1 + abs(limit)) if limit > -math.inf else 0.0
         if limit - slack >= log_delta:
             return math.inf, math.inf, "limit of large eps"
-        ceiling = self.table.log_max_ratio * (1 + 4e-16)
+        ceiling = self.table.ceiling
         start = self._root(log_delta, ceiling)
         slope = max(-self.log_estimate(start)[1], 1e-300)
         lower, upper, method = search.bracket(self.log_enclosure, log_delta, start, slope, ceiling, rtol)
