@@ -73,7 +73,8 @@ def test_three_rows_against_fifty_digits(n, eps):
 
 
 @pytest.mark.parametrize(
-    "count", [MessageCount(10_000), MessageCount(10**8), MessageCount.binomial(1, 20_000, 0.5), MessageCount.binomial(500, 500, 0.1)]
+    "count",
+    [MessageCount(10_000), MessageCount(10**8), MessageCount.binomial(1, 20_000, 0.5), MessageCount.binomial(500, 500, 0.1)],
 )
 def test_both_contour_integrals_agree(count):
     rng = np.random.default_rng(4)

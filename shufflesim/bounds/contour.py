@@ -28,8 +28,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from .count import MessageCount
 from .random_count import NEGLIGIBLE, RULE_ACCURACY, counts_that_matter, rule
-from .table import EXCESS_ULPS, Array, MessageCount, Table
+from .table import EXCESS_ULPS, Array, Table
 
 # Rounding allowance in units of eps_machine * (1 + m theta E_theta[size of X's parts] + |log D|). Covers the tables' own last
 # digits (two roundings a number), X, the exponent and the sum; checked against 30 digits and more in tests/test_bounds.py.
@@ -79,7 +80,7 @@ def log_moment(table: Table, x: Array, theta: float) -> float:
 def log_total(
     count: MessageCount, nodes: tuple[Array, Array] | None, log_modulus: Array | float, angle: Array | float = 0.0
 ) -> tuple[Array, Array]:
-    """Log-modulus and angle of G = E[M^m / m] from those of M; `nodes` as from `crowd.rule` if m is random."""
+    """Log-modulus and angle of G = E[M^m / m] from those of M; `nodes` as from `random_count.rule` if m is random."""
     log_modulus = np.asarray(log_modulus, dtype=float)
     if nodes is None:
         return count.fixed * log_modulus - math.log(count.fixed), count.fixed * np.asarray(angle)
@@ -281,7 +282,9 @@ def estimate(count: MessageCount, s: Saddle) -> float:
     return s.log_scale + s.log_total + math.log(max(total, 1e-3 / s.theta**2) * step / (2 * math.pi))
 
 
-def enclose(table: Table, count: MessageCount, s: Saddle, *, rtol: float, max_nodes: int) -> tuple[float, float]:
+def enclose(
+    table: Table, count: MessageCount, s: Saddle, *, rtol: float, max_nodes: int, or_nothing: bool = False
+) -> tuple[float, float] | None:
     """Enclosure of log D in one direction.
 
     Parameters
@@ -292,11 +295,13 @@ def enclose(table: Table, count: MessageCount, s: Saddle, *, rtol: float, max_no
         Relative slack to aim at; the slack that is reached is in the result whether or not it is met.
     max_nodes : int
         Bound on the number of nodes beyond the central window.
+    or_nothing : bool
+        Give up early where the aim needs more nodes than that.
 
     Returns
     -------
-    (log_lower, log_upper) : tuple of float
-        -inf for a zero.
+    (log_lower, log_upper) : tuple of float, or None
+        -inf for a zero; None where it gave up.
     """
     period, alias = _alias(table, count, s)
     step = 2 * math.pi / period
@@ -313,6 +318,8 @@ def enclose(table: Table, count: MessageCount, s: Saddle, *, rtol: float, max_no
     half = math.acos(1 - NEGLIGIBLE / c) if c > NEGLIGIBLE / 2 else math.pi
 
     if half > delta * step * max_nodes:
+        if or_nothing:
+            return None
         return least - margin, most + margin
     reach = math.floor(half / (delta * step))
     total = 1 / s.theta**2 + 2 * _sum_nodes(count, s, step * np.arange(1, reach + 1))
@@ -331,10 +338,14 @@ def enclose(table: Table, count: MessageCount, s: Saddle, *, rtol: float, max_no
     windows = 0
     while tail_after(windows) > aim and windows < most_windows:
         windows = min(2 * windows + 1, most_windows)
+    if or_nothing and tail_after(windows) > aim:
+        return None
     skipped = share(s) * (1 / s.theta + step / s.theta**2)
     if windows > 0:
         k, height = _live_windows(s, a, b, delta, m, windows)
         if k.size * per_window > max_nodes:
+            if or_nothing:
+                return None
             windows = int(k[max_nodes // per_window]) - 1 if max_nodes >= per_window else 0
             k = k[k <= windows]
         first = np.ceil((2 * math.pi * k - half) / (delta * step))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from scipy import special
@@ -17,10 +19,11 @@ EPSILON_RTOL = 1e-6
 # Exact sums are preferred up to this many terms, and used up to the second number where both integrals miss their aim.
 EXACT_TERMS = 600
 EXACT_TERMS_MAX = 100_000
-# Nodes times rows that the contour integral may use beyond the central window, and the smoothed one in all.
+# Nodes times rows that the contour integral may use beyond the central window; and the smoothed one in all, at first and at last.
 CONTOUR_CELLS = 120_000
-SMOOTHED_CELLS = 4_000_000
-# Tables of more rows have the smoothed integral first.
+SMOOTHED_CELLS, SMOOTHED_CELLS_MAX = 200_000, 4_000_000
+# Slack from which on the smoothed integral is the cheaper one, and rows from which on it always is.
+SMOOTHED_RTOL = 1e-7
 MANY_ROWS = 12
 # Above this many messages the incomplete beta function loses digits; exact sums are then a last resort, with their slack.
 EXACT_MESSAGES = 1_000_000
@@ -39,7 +42,11 @@ LAW_ACCURACY = 1e-15
 # Slack asked of D_0, one after the other, until it is on one side of delta.
 ZERO_SLACKS = (1e-2, 1e-5, 1e-9)
 # Relative step at which the search on estimates stops; enclosures take over from there.
-ROOT_RTOL = 1e-7
+ROOT_RTOL = 1e-5
+
+# (log_lower, log_upper) or None where the aim was given up, and how.
+Found = tuple[tuple[float, float] | None, str]
+Attempt = Callable[[], Found]
 
 
 class Divergence:
@@ -68,26 +75,53 @@ class Divergence:
         s = contour.saddle(self.table, self.count, eps)
         if s is None:
             return -math.inf, -math.inf, "exact sum"
-        if (self.count.largest <= EXACT_MESSAGES or self._few(s)) and (by_sum := self._sum(s, EXACT_TERMS)) is not None:
-            return *by_sum, "exact sum"
+        terms = self._terms(s)
+        if (
+            (self.count.largest <= EXACT_MESSAGES or self._few(s))
+            and terms <= EXACT_TERMS
+            and (found := self._sum(s, EXACT_TERMS))
+        ):
+            return *found, "exact sum"
         accuracy = s.accuracy(self.count.largest)
         low, high = -math.inf, math.inf
-        for integral in (self._windows, self._smoothed) if self.table.size <= MANY_ROWS else (self._smoothed, self._windows):
-            if high - low > 4 * (rtol + accuracy):
-                ends = integral(s, rtol)
-                low, high = max(low, ends[0]), min(high, ends[1])
-        if high - low > 4 * (rtol + accuracy) and accuracy < HOPELESS:
-            by_sum = self._sum(s, EXACT_TERMS_MAX)
-            if by_sum is not None and by_sum[1] - by_sum[0] < high - low:
-                return *by_sum, "exact sum"
-        return low, high, "contour integral"
+        for attempt in self._attempts(s, rtol):
+            ends, method = attempt()
+            if ends is None:
+                continue
+            low, high = max(low, ends[0]), min(high, ends[1])
+            if high - low <= 4 * (rtol + accuracy) or accuracy >= HOPELESS:
+                break
+        return low, high, method
 
-    def _windows(self, s: contour.Saddle, rtol: float) -> tuple[float, float]:
-        nodes = CONTOUR_CELLS // (self.table.size if s.rule is None else self.table.size + 2 * s.rule[0].size)
-        return contour.enclose(self.table, self.count, s, rtol=rtol, max_nodes=nodes)
+    def _attempts(self, s: contour.Saddle, rtol: float) -> list[Attempt]:
+        """Ways to an enclosure, the cheapest that may reach the aim first; all are valid, so that they may be intersected."""
+        per_node = self.table.size if s.rule is None else self.table.size + 2 * s.rule[0].size
 
-    def _smoothed(self, s: contour.Saddle, rtol: float) -> tuple[float, float]:
-        return smoothed.enclose(self.table, self.count, s, rtol=rtol, max_cells=SMOOTHED_CELLS)
+        def windows() -> Found:
+            nodes = CONTOUR_CELLS // per_node
+            ends = contour.enclose(self.table, self.count, s, rtol=rtol, max_nodes=nodes, or_nothing=True)
+            return ends, "contour integral"
+
+        def smooth(cells: int) -> Found:
+            return smoothed.enclose(self.table, self.count, s, rtol=rtol, max_cells=cells), "smoothed contour integral"
+
+        def by_sum() -> Found:
+            return self._sum(s, EXACT_TERMS_MAX), "exact sum"
+
+        attempts: list[Attempt] = [partial(smooth, SMOOTHED_CELLS), windows, by_sum, partial(smooth, SMOOTHED_CELLS_MAX)]
+        if self.table.size <= MANY_ROWS and rtol < SMOOTHED_RTOL:
+            attempts[:2] = attempts[1::-1]
+        return attempts
+
+    def _terms(self, s: contour.Saddle) -> int:
+        """Terms of the sum at the likeliest number of messages; its cost if that number is fixed."""
+        floor = self._log_unit(s) - contour.NEGLIGIBLE
+        return exact.Grid(self.table, round(self.count.mean), floor).size if floor > LOG_UNDERFLOW else EXACT_TERMS_MAX + 1
+
+    @staticmethod
+    def _log_unit(s: contour.Saddle) -> float:
+        """log D in units of the largest X, from the saddle point alone: within a factor of a few as a rule."""
+        return s.log_total - math.log(1 + s.theta * s.spread) - math.log(s.theta)
 
     def log_estimate(self, eps: float) -> tuple[float, float]:
         """(log D, d log D / d eps), cheap and without a guarantee: what the root search steps with."""
@@ -108,7 +142,7 @@ class Divergence:
         law = self._law()
         # The saddle point value is within a factor of a few of D unless most of the probability sits on a sum of 0; then
         # the first sum tells better which counts matter.
-        log_d = s.log_total - math.log(1 + s.theta * s.spread) - math.log(s.theta)
+        log_d = self._log_unit(s)
         for _ in range(SUM_ATTEMPTS):
             if log_d < LOG_UNDERFLOW:
                 return None
@@ -162,7 +196,7 @@ class Divergence:
         slack = 1e-13 * (1 + abs(limit)) if limit > -math.inf else 0.0
         if limit - slack >= log_delta:
             return math.inf, math.inf, "limit of large eps"
-        ceiling = self.table.log_max_ratio * (1 + 4e-16)
+        ceiling = self.table.ceiling
         start = self._root(log_delta, ceiling)
         slope = max(-self.log_estimate(start)[1], 1e-300)
         lower, upper, method = search.bracket(self.log_enclosure, log_delta, start, slope, ceiling, rtol)

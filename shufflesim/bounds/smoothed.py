@@ -28,6 +28,8 @@ REACH = 9.2
 # Largest sigma theta that is worth the evaluation, and largest sigma lambda in the bound on the trapezoid rule.
 BLUR_MAX = 0.5
 ALIAS_MAX = 4.0
+# Rows up to which loops are faster than linear algebra.
+FEW_ROWS = 16
 # Nodes that are always affordable.
 NODES_MIN = 64
 
@@ -95,8 +97,9 @@ def _line(count: MessageCount, s: contour.Saddle, step: float, nodes: int) -> tu
     blocks = -(-(nodes + 1) // block)
     coarse, fine = (_turned(np.multiply.outer(step * width * np.arange(n), s.x)) for width, n in ((block, blocks), (1, block)))
     weighted = fine * s.tilted
-    # einsum and not a matrix product: linear algebra libraries would start threads for it.
-    change = (coarse @ s.tilted)[:, None] + weighted.sum(axis=1) + np.einsum("ij,kj->ik", coarse, weighted)
+    # For few rows not a matrix product: a linear algebra library would start threads for it.
+    both = np.einsum("ij,kj->ik", coarse, weighted) if s.x.size <= FEW_ROWS else coarse @ weighted.T
+    change = (coarse @ s.tilted)[:, None] + weighted.sum(axis=1) + both
     change = change.ravel()[: nodes + 1]
     square = 2 * change.real + change.real**2 + change.imag**2
     kept = np.flatnonzero(square > math.expm1(-2 * contour.NEGLIGIBLE / s.crowd))

@@ -104,7 +104,8 @@ class Table:
     @property
     def key(self) -> bytes:
         """Equal for equal tables."""
-        return np.array([self.weight, self.g0, self.g1, self.difference]).tobytes()
+        columns = [self.weight, self.g0, self.g1] if self.gap is None else [self.weight, self.g0, self.g1, self.gap]
+        return np.array(columns).tobytes()
 
     @property
     def difference(self) -> Array:
@@ -128,7 +129,15 @@ class Table:
         rows = self.g0 > 0
         if np.any(self.g1[rows] == 0):
             return math.inf
+        if self.gap is not None and np.all(np.abs(self.gap[rows]) < 0.5 * self.g1[rows]):
+            return float(np.max(np.log1p(self.gap[rows] / self.g1[rows])))
         return float(np.max(np.log(self.g0[rows]) - np.log(self.g1[rows])))
+
+    @property
+    def ceiling(self) -> float:
+        """An eps from which on the divergence is 0: the largest log ratio, rounded up by what its last digits may hide."""
+        hidden = 0.0 if self.gap is not None else 2 * _MACHINE * float(2 + np.abs(np.log(self.g0[self.g0 > 0])).max())
+        return self.log_max_ratio * (1 + 4 * _MACHINE) + hidden
 
     def swapped(self) -> Table:
         """The table of the other direction."""
