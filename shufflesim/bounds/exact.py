@@ -50,7 +50,10 @@ def _deviance(k: Array, mean: Array) -> Array:
     safe = np.where(near, v, 0.0)
     square = safe * safe
     # k log((1+v)/(1-v)) = 2 k (v + v^3/3 + v^5/5 + ...), of which the first term and mean - k leave gap v.
-    tail = sum((square**j / (2 * j + 1) for j in range(1, 9)), start=np.zeros_like(square))
+    tail = np.full_like(square, 1 / 17)
+    for j in range(7, 0, -1):
+        tail = tail * square + 1 / (2 * j + 1)
+    tail *= square
     close = gap * safe + 2 * k * safe * tail
     return np.where(near, close, k * np.log(k / mean) - gap)
 
