@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 from scipy import special
@@ -19,10 +18,10 @@ EPSILON_RTOL = 1e-6
 # Exact sums are preferred up to this many terms, and used up to the second number where both integrals miss their aim.
 EXACT_TERMS = 600
 EXACT_TERMS_MAX = 100_000
-# Nodes times rows that the contour integral may use beyond the central window; and the smoothed one in all, at first and at last.
+# Nodes times rows that the contour integral may use beyond the central window, and the smoothed one in all.
 CONTOUR_CELLS = 120_000
-SMOOTHED_CELLS, SMOOTHED_CELLS_MAX = 200_000, 4_000_000
-# Slack from which on the smoothed integral is the cheaper one, and rows from which on it always is.
+SMOOTHED_CELLS = 4_000_000
+# Slack from which on the smoothed integral is the cheaper one; beyond so many rows it always is, and sums are hopeless.
 SMOOTHED_RTOL = 1e-7
 MANY_ROWS = 12
 # Above this many messages the incomplete beta function loses digits; exact sums are then a last resort, with their slack.
@@ -102,20 +101,21 @@ class Divergence:
             ends = contour.enclose(self.table, self.count, s, rtol=rtol, max_nodes=nodes, or_nothing=True)
             return ends, "contour integral"
 
-        def smooth(cells: int) -> Found:
-            return smoothed.enclose(self.table, self.count, s, rtol=rtol, max_cells=cells), "smoothed contour integral"
+        def smooth() -> Found:
+            ends = smoothed.enclose(self.table, self.count, s, rtol=rtol, max_cells=SMOOTHED_CELLS)
+            return ends, "smoothed contour integral"
 
         def by_sum() -> Found:
             return self._sum(s, EXACT_TERMS_MAX), "exact sum"
 
-        attempts: list[Attempt] = [partial(smooth, SMOOTHED_CELLS), windows, by_sum, partial(smooth, SMOOTHED_CELLS_MAX)]
-        if self.table.size <= MANY_ROWS and rtol < SMOOTHED_RTOL:
-            attempts[:2] = attempts[1::-1]
-        return attempts
+        windows_first = self.table.size <= MANY_ROWS and rtol < SMOOTHED_RTOL
+        return [windows, smooth, by_sum] if windows_first else [smooth, windows, by_sum]
 
     def _terms(self, s: contour.Saddle) -> int:
         """Terms of the sum at the likeliest number of messages; its cost if that number is fixed."""
         floor = self._log_unit(s) - contour.NEGLIGIBLE
+        if self.table.size > MANY_ROWS and self.count.largest > 1:
+            return EXACT_TERMS_MAX + 1
         return exact.Grid(self.table, round(self.count.mean), floor).size if floor > LOG_UNDERFLOW else EXACT_TERMS_MAX + 1
 
     @staticmethod
@@ -137,7 +137,7 @@ class Divergence:
 
     def _sum(self, s: contour.Saddle, terms: int) -> tuple[float, float] | None:
         """Enclosure by exact sums, averaged over the number of messages; None if that takes more than so many terms."""
-        if self.count.largest - self.count.fixed > RANDOM_RANGE_MAX:
+        if self.count.largest - self.count.fixed > RANDOM_RANGE_MAX or (self.table.size > MANY_ROWS and self.count.largest > 1):
             return None
         law = self._law()
         # The saddle point value is within a factor of a few of D unless most of the probability sits on a sum of 0; then
