@@ -205,7 +205,7 @@ def _parts(x: VariationRatio) -> _Parts:
     """The declaration's exact rationals as 50-digit numbers; q = max(q, q1), which is no smaller a bound."""
     import mpmath
 
-    inverse, p_alpha, omega, r0, r1 = (mpmath.mpf(v.numerator) / v.denominator for v in x.exact_parts())
+    inverse, p_alpha, omega, r0, r1 = (mpmath.mpf(v.numerator) / v.denominator for v in x.exact_parts)
     return _Parts(p_alpha * inverse, p_alpha, omega, min(r0, r1), mpmath.mpf(x.beta))
 
 

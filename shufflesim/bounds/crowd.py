@@ -83,4 +83,5 @@ class Crowd:
             np.append(k * table.weight, 1 - k),
             np.append((s / k) * table.g0, empty),
             np.append((s / k) * table.g1, empty),
+            None if table.gap is None else np.append((s / k) * table.gap, 0.0),
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -116,17 +117,17 @@ class VariationRatio:
     @property
     def r0(self) -> float:
         """Probability that a blanket message is a clone of the part likelier under the first input."""
-        return float(self.exact_parts()[3])
+        return float(self.exact_parts[3])
 
     @property
     def r1(self) -> float:
         """Probability that a blanket message is a clone of the part likelier under the second input."""
-        return float(self.exact_parts()[4])
+        return float(self.exact_parts[4])
 
     @property
     def omega(self) -> float:
         """Mass of the neutral part, 1 - alpha - p alpha; exactly 0 at the largest beta."""
-        return float(self.exact_parts()[2])
+        return float(self.exact_parts[2])
 
     @property
     def local_epsilon(self) -> float:
@@ -138,6 +139,7 @@ class VariationRatio:
         """Whether it is the declaration of a randomizer that is (log p)-LDP for all inputs: q = q1 = p."""
         return self.q == self.second_q == self.p
 
+    @cached_property
     def exact_parts(self) -> tuple[Fraction, Fraction, Fraction, Fraction, Fraction]:
         """(1/p, p alpha, omega, r0, r1) in rational arithmetic: the parameters are taken as exact, nothing cancels."""
         beta = Fraction(self.beta)
@@ -179,29 +181,30 @@ class VariationRatio:
 
     def published_table(self) -> Table:
         """The published pair: every message that is no clone counts as neutral."""
-        _, _, omega, r0, r1 = self.exact_parts()
+        _, _, omega, r0, r1 = self.exact_parts
         rest = max(Fraction(0), 1 - r0 - r1)
         return self._table(rest, omega / rest if rest > 0 else Fraction(0), Fraction(0))
 
     def three_outcome_table(self) -> Table:
         """The sound pair: only s = omega/q_star of a message is a clone of the neutral part, the rest is revealed."""
-        _, _, omega, r0, r1 = self.exact_parts()
+        _, _, omega, r0, r1 = self.exact_parts
         s = omega / Fraction(self.neutral_q)
         return self._table(s, Fraction(self.neutral_q), max(Fraction(0), 1 - r0 - r1 - s))
 
     def _table(self, neutral_weight: Fraction, neutral: Fraction, revealed: Fraction) -> Table:
         """Rows rounded once, from exact values."""
-        inverse, _, _, r0, r1 = self.exact_parts()
+        inverse, _, _, r0, r1 = self.exact_parts
         q0, q1 = Fraction(self.q), Fraction(self.second_q)
         return Table(
             _floats(r0, r1, neutral_weight, revealed),
             _floats(q0, q1 * inverse, neutral, Fraction(0)),
             _floats(q0 * inverse, q1, neutral, Fraction(0)),
+            _floats(q0 * (1 - inverse), q1 * (inverse - 1), Fraction(0), Fraction(0)),
         )
 
     def published_soundness(self) -> tuple[bool, str]:
         """Whether the published pair is an upper bound for this declaration, and why."""
-        _, _, omega, r0, r1 = self.exact_parts()
+        _, _, omega, r0, r1 = self.exact_parts
         if omega == 0:
             return True, "V1: omega = 0"
         if r0 + r1 + omega / Fraction(self.neutral_q) >= 1:

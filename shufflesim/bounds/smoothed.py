@@ -28,7 +28,7 @@ REACH = 9.2
 # Largest sigma theta that is worth the evaluation, and largest sigma lambda in the bound on the trapezoid rule.
 BLUR_MAX = 0.5
 ALIAS_MAX = 4.0
-# Rows up to which loops are faster than linear algebra.
+# Rows up to which a loop is faster than a matrix product, for which a linear algebra library would start threads.
 FEW_ROWS = 16
 # Nodes that are always affordable.
 NODES_MIN = 64
@@ -97,9 +97,12 @@ def _line(count: MessageCount, s: contour.Saddle, step: float, nodes: int) -> tu
     blocks = -(-(nodes + 1) // block)
     coarse, fine = (_turned(np.multiply.outer(step * width * np.arange(n), s.x)) for width, n in ((block, blocks), (1, block)))
     weighted = fine * s.tilted
-    # For few rows not a matrix product: a linear algebra library would start threads for it.
-    both = np.einsum("ij,kj->ik", coarse, weighted) if s.x.size <= FEW_ROWS else coarse @ weighted.T
-    change = (coarse @ s.tilted)[:, None] + weighted.sum(axis=1) + both
+    change = (coarse @ s.tilted)[:, None] + weighted.sum(axis=1)
+    if s.x.size <= FEW_ROWS:
+        for row in range(s.x.size):
+            change += np.multiply.outer(coarse[:, row], weighted[:, row])
+    else:
+        change += coarse @ weighted.T
     change = change.ravel()[: nodes + 1]
     square = 2 * change.real + change.real**2 + change.imag**2
     kept = np.flatnonzero(square > math.expm1(-2 * contour.NEGLIGIBLE / s.crowd))
