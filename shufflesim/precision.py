@@ -106,7 +106,12 @@ def rows_of(x: VariationRatio, bound: str, *, digits: int = 60) -> list[tuple[An
 
 
 def _rows(table: Table | Rows) -> list[tuple[Any, Any, Any]]:
-    columns: Any = zip(table.weight, table.g0, table.g1, strict=True) if isinstance(table, Table) else table
+    columns: Any = table
+    if isinstance(table, Table):
+        # A table with a gap column means g0 = g1 + gap, with all the digits of both.
+        with mpmath.workdps(1100):
+            first = table.g0 if table.gap is None else [mpmath.mpf(a) + b for a, b in zip(table.g1, table.gap, strict=True)]
+            columns = list(zip(table.weight, first, table.g1, strict=True))
     try:
         rows = [tuple(_finite("every entry of the table", v) for v in (w, g0, g1)) for w, g0, g1 in columns]
     except TypeError:

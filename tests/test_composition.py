@@ -171,6 +171,9 @@ def test_extremes():
     for x in (GRR(700.0, 3), GRR(40.0, 2)):
         bracket = ss.compose(ss.Round(x, 3, 5), delta=1e-9)
         assert 0.5 * x.epsilon < bracket.lower <= bracket.upper <= 5 * x.epsilon * (1 + 1e-9)
+    assert ss.compose(ss.Round(BINARY, 10**6, 9), delta=5e-324).upper == pytest.approx(9 * math.log(3))
+    many = ss.compose(ss.Round(BINARY, 10**10, 10**4), delta=1e-6)
+    assert 0.95 * many.upper < many.lower
     tiny = ss.compose(ss.Round(BINARY, 10**6, 4), delta=1e-200)
     assert 0 < tiny.lower <= tiny.upper == pytest.approx(4 * ss.epsilon(BINARY, 10**6, 1e-200 / 4).upper)
 
@@ -181,8 +184,8 @@ def test_extremes():
         (lambda: ss.Round(3, 10), "x must be a VariationRatio, a Randomizer or a Protocol, got 3"),
         (lambda: ss.Round(GRR, 10), "x must be a VariationRatio, a Randomizer or a Protocol, got <class"),
         (lambda: ss.Round(BINARY, 0), "n must be an integer >= 1, got 0"),
-        (lambda: ss.Round(BINARY, 10, 0), "times must be an integer >= 1, got 0"),
-        (lambda: ss.Round(BINARY, 10, 1.5), "times must be an integer >= 1, got 1.5"),
+        (lambda: ss.Round(BINARY, 10, 0), "times must be an integer in [1, 1000000], got 0"),
+        (lambda: ss.Round(BINARY, 10, 1.5), "times must be an integer in [1, 1000000], got 1.5"),
         (lambda: ss.compose([], delta=1e-6), "rounds must be one or more Round, got []"),
         (lambda: ss.compose(BINARY, delta=1e-6), "rounds must be one or more Round, got VariationRatio"),
         (lambda: ss.compose([BINARY], delta=1e-6), "rounds must be one or more Round, got VariationRatio"),
