@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 # Relative width of brackets that is aimed at unless the caller asks for another.
 DELTA_RTOL = 1e-9
 EPSILON_RTOL = 1e-6
+# Relative width of delta that is enough to see that one bound is no better than another.
+COMPARE_RTOL = 1e-4
 
 
 class Bounded(Protocol):
@@ -268,7 +270,7 @@ def _epsilon_of(claims: list[Claim], delta: float, local: float, rtol: float, so
         best = min((f[1] for f in found), default=math.inf)
         if claim.value not in solved:
             # One that does not reach delta at the best eps so far is no better: one evaluation instead of a search.
-            if 0 < best < math.inf and claim.value.delta(best, DELTA_RTOL)[0] > delta:
+            if 0 < best < math.inf and claim.value.delta(best, COMPARE_RTOL)[0] > delta:
                 continue
             solved[claim.value] = claim.value.epsilon(delta, rtol)
         low, high, method = solved[claim.value]

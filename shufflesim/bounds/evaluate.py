@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from scipy import special
@@ -18,8 +19,8 @@ EPSILON_RTOL = 1e-6
 # Exact sums are preferred up to this many terms, and used up to the second number where both integrals miss their aim.
 EXACT_TERMS = 600
 EXACT_TERMS_MAX = 100_000
-# Nodes times rows that the contour integral may use beyond the central window, and the smoothed one in all.
-CONTOUR_CELLS = 120_000
+# Nodes times rows that the contour integral may use beyond the central window, at first and at last, and the smoothed one in all.
+CONTOUR_CELLS_FIRST, CONTOUR_CELLS = 10_000, 120_000
 SMOOTHED_CELLS = 4_000_000
 # Slack from which on the smoothed integral is the cheaper one; beyond so many rows it always is, and sums are hopeless.
 SMOOTHED_RTOL = 1e-7
@@ -62,6 +63,7 @@ class Divergence:
     def __init__(self, table: Table, count: MessageCount) -> None:
         self.table, self.count = thin(table, count)
         self._probabilities: Array | None = None
+        self._windows_first = True
 
     def log_enclosure(self, eps: float, rtol: float = DELTA_RTOL) -> tuple[float, float, str]:
         """(log_lower, log_upper, method) with log_lower <= log D_eps <= log_upper; -inf for a zero.
@@ -96,9 +98,8 @@ class Divergence:
         """Ways to an enclosure, the cheapest that may reach the aim first; all are valid, so that they may be intersected."""
         per_node = self.table.size if s.rule is None else self.table.size + 2 * s.rule[0].size
 
-        def windows() -> Found:
-            nodes = CONTOUR_CELLS // per_node
-            ends = contour.enclose(self.table, self.count, s, rtol=rtol, max_nodes=nodes, or_nothing=True)
+        def windows(cells: int) -> Found:
+            ends = contour.enclose(self.table, self.count, s, rtol=rtol, max_nodes=cells // per_node, or_nothing=True)
             return ends, "contour integral"
 
         def smooth() -> Found:
@@ -108,8 +109,18 @@ class Divergence:
         def by_sum() -> Found:
             return self._sum(s, EXACT_TERMS_MAX), "exact sum"
 
-        windows_first = self.table.size <= MANY_ROWS and rtol < SMOOTHED_RTOL
-        return [windows, smooth, by_sum] if windows_first else [smooth, windows, by_sum]
+        def few() -> Found:
+            ends, method = windows(CONTOUR_CELLS_FIRST)
+            # Where it gives up once, it does so for all eps nearby: a search need not try again.
+            self._windows_first = ends is not None
+            return ends, method
+
+        more = partial(windows, CONTOUR_CELLS)
+        if self.table.size > MANY_ROWS:
+            return [smooth, more]
+        if rtol < SMOOTHED_RTOL:
+            return [more, smooth, by_sum]
+        return [few, smooth, more, by_sum] if self._windows_first else [smooth, more, by_sum]
 
     def _terms(self, s: contour.Saddle) -> int:
         """Terms of the sum at the likeliest number of messages; its cost if that number is fixed."""
