@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from shufflesim.bounds import OutcomeGroups, VariationRatio, mixed_groups
+from shufflesim.bounds import OutcomeGroups, VariationRatio
 from shufflesim.domains import Array
 from shufflesim.randomizer import CategoricalRandomizer
 
@@ -127,14 +127,26 @@ class HierarchicalGRR(CategoricalRandomizer):
         return np.hstack(rows) - math.log(self.levels)
 
     def groups(self) -> tuple[OutcomeGroups, ...]:
-        """Two categories that differ on every level; the others hold one of them, or a third that differs where it can."""
-        cases = [part.groups() for part in self.parts]
-        weights = [1 / self.levels] * self.levels
-        # On the level with two nodes a third category is on the side of one of the two; by symmetry, x0's.
-        names = [("others hold x0", 0), ("others hold x1", 1)]
+        """Two categories that differ on every level; the others hold one of them, or a third that differs where it can.
+
+        All levels have the ratios E : 1, so that nodes of all levels share a group: x0's and x1's nodes with more than two on the
+        level, the same on the last level, where a third category is on x0's side, a third category's nodes, and the rest.
+        """
+        share = [part.support[1] / self.levels for part in self.parts]
+        upper, last = sum(share[:-1]), share[-1]
+        rest = sum(b * (part.d - 3) for b, part in zip(share[:-1], self.parts, strict=False))
+        floor = np.array([upper, upper, last, last, upper, rest])
+        high = math.exp(self.epsilon)
+        names = ["others hold x0", "others hold x1"]
         if self.d > 2:
-            names.append(("others hold a third value, different from both on every level but the last", 2))
-        return tuple(mixed_groups(weights, [c[k] if k < len(c) else c[0] for c in cases], note) for note, k in names)
+            names.append("others hold a third value, different from both on every level but the last")
+
+        def masses(*owned: int) -> Array:
+            return floor * np.where(np.isin(np.arange(6), owned), high, 1.0)
+
+        first, second, third = masses(0, 2), masses(1, 3), masses(4, 2)
+        others = (first, second, third)
+        return tuple(OutcomeGroups(first, second, others[k], floor, note) for k, note in enumerate(names))
 
     @classmethod
     def examples(cls) -> Iterator[HierarchicalGRR]:

@@ -106,5 +106,5 @@ def test_too_few_nodes_fall_back_on_what_needs_none():
     table = laplace_blanket(3.0).upper
     s = contour.saddle(table, MessageCount(10**9), 1.5)
     low, high = smoothed.enclose(table, MessageCount(10**9), s, rtol=1e-6, max_cells=1)
-    trivial = contour._trivial(table, MessageCount(10**9), s)
+    trivial = contour.trivial(table, MessageCount(10**9), s)
     assert low <= s.log_scale + trivial[0] < s.log_scale + trivial[1] <= high

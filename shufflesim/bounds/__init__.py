@@ -9,7 +9,7 @@ from .count import MessageCount, Part
 from .crowd import Crowd
 from .curve import bound_curve
 from .declared import declared_claims_for
-from .groups import OutcomeGroups, mixed_groups, two_level_groups
+from .groups import OutcomeGroups, two_level_groups
 from .metric import LaplacePair, PlanarLaplacePair
 from .pairs import Pairs
 from .ratio import VariationRatio
@@ -40,7 +40,6 @@ __all__ = [
     "declared_claims_for",
     "delta",
     "epsilon",
-    "mixed_groups",
     "renyi",
     "two_level_groups",
 ]

@@ -138,7 +138,7 @@ def _tilt(table: Table, x: Array, theta: float) -> tuple[Array, float, float]:
     return tilted, first, float(tilted @ (x - first) ** 2)
 
 
-def _alias(table: Table, count: MessageCount, s: Saddle) -> tuple[float, float]:
+def alias_bound(table: Table, count: MessageCount, s: Saddle) -> tuple[float, float]:
     """Choose the period L; return it and a bound on the trapezoid rule's excess relative to G(theta).
 
     k > 0: E[max(0, S - kL)] e^{theta kL} <= M(lam)^m e^{-(lam - theta) kL} / (e lam) for lam > theta.
@@ -173,12 +173,16 @@ def share(s: Saddle) -> float:
     return math.exp(-NEGLIGIBLE) if s.rule is None else 3 * math.exp(-NEGLIGIBLE) + RULE_ACCURACY
 
 
-def _trivial(table: Table, count: MessageCount, s: Saddle) -> tuple[float, float]:
+def trivial(table: Table, count: MessageCount, s: Saddle) -> tuple[float, float]:
     """Enclosure of log D without any analysis, in units of X.
 
     Upper: E max(0, sum X) <= m E max(0, X), the value without any crowd. Lower: all messages in rows of the largest X.
     """
     upper = math.log(float(table.weight @ np.maximum(s.x + s.doubt, 0.0)))
+    # max(0, s) <= e^{theta s}/(e theta), each X with its doubt; expm1(y) <= 1.01 y up to y = 0.01.
+    if s.theta * float(s.doubt.max()) < 0.01:
+        doubt = 1.01 * count.largest * s.theta * float(s.tilted @ s.doubt)
+        upper = min(upper, s.log_total - 1 - math.log(s.theta) + doubt)
     top = s.x == 1.0
     sure = 1 - float(s.doubt[top].max())
     log_top = math.log(min(1.0, float(table.weight[top].sum())))
@@ -303,11 +307,11 @@ def enclose(
     (log_lower, log_upper) : tuple of float, or None
         -inf for a zero; None where it gave up.
     """
-    period, alias = _alias(table, count, s)
+    period, alias = alias_bound(table, count, s)
     step = 2 * math.pi / period
     m = s.crowd
     margin = math.log1p(s.rounding)
-    least, most = (s.log_scale + end for end in _trivial(table, count, s))
+    least, most = (s.log_scale + end for end in trivial(table, count, s))
     pair_a, pair_b, pair_delta, pair_c = _pairs(s, m)
     if not pair_a.size or float(pair_c.max()) == 0:
         return least - margin, most + margin

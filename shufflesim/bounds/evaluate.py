@@ -22,6 +22,8 @@ EXACT_TERMS_MAX = 100_000
 # Nodes times rows that the contour integral may use beyond the central window, at first and at last, and the smoothed one in all.
 CONTOUR_CELLS_FIRST, CONTOUR_CELLS = 10_000, 120_000
 SMOOTHED_CELLS = 4_000_000
+# Cells that take as long as one term of a sum.
+CELLS_PER_TERM = 30
 # Slack from which on the smoothed integral is the cheaper one; beyond so many rows it always is, and sums are hopeless.
 SMOOTHED_RTOL = 1e-7
 MANY_ROWS = 12
@@ -85,7 +87,7 @@ class Divergence:
             return *found, "exact sum"
         accuracy = s.accuracy(self.count.largest)
         low, high = -math.inf, math.inf
-        for attempt in self._attempts(s, rtol):
+        for attempt in self._attempts(s, rtol, terms):
             ends, method = attempt()
             if ends is None:
                 continue
@@ -94,9 +96,9 @@ class Divergence:
                 break
         return low, high, method
 
-    def _attempts(self, s: contour.Saddle, rtol: float) -> list[Attempt]:
+    def _attempts(self, s: contour.Saddle, rtol: float, terms: int) -> list[Attempt]:
         """Ways to an enclosure, the cheapest that may reach the aim first; all are valid, so that they may be intersected."""
-        per_node = self.table.size if s.rule is None else self.table.size + 2 * s.rule[0].size
+        per_node = smoothed.per_node(self.table, s)
 
         def windows(cells: int) -> Found:
             ends = contour.enclose(self.table, self.count, s, rtol=rtol, max_nodes=cells // per_node, or_nothing=True)
@@ -118,9 +120,11 @@ class Divergence:
         more = partial(windows, CONTOUR_CELLS)
         if self.table.size > MANY_ROWS:
             return [smooth, more]
+        costs = min(smoothed.cells(self.table, self.count, s, rtol), SMOOTHED_CELLS)
+        rest = [by_sum, smooth] if terms * CELLS_PER_TERM < costs else [smooth, by_sum]
         if rtol < SMOOTHED_RTOL:
-            return [more, smooth, by_sum]
-        return [few, smooth, more, by_sum] if self._windows_first else [smooth, more, by_sum]
+            return [more, *rest]
+        return [few, *rest, more] if self._windows_first else [*rest, more]
 
     def _terms(self, s: contour.Saddle) -> int:
         """Terms of the sum at the likeliest number of messages; its cost if that number is fixed."""

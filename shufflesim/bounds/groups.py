@@ -145,25 +145,6 @@ def _distinct(tables: list[Table | None]) -> tuple[Table, ...]:
     return tuple(seen.values())
 
 
-def mixed_groups(weights: Sequence[float], parts: Sequence[OutcomeGroups], note: str) -> OutcomeGroups:
-    """Groups of a randomizer that reports (k, y): k with these probabilities, y by the k-th part.
-
-    The parts must be about one pair of inputs and one input of the others.
-    """
-
-    def mix(masses: Sequence[Array]) -> Array:
-        return np.concatenate([w * m for w, m in zip(weights, masses, strict=True)])
-
-    floors = [part.floor for part in parts if part.floor is not None]
-    return OutcomeGroups(
-        mix([part.first for part in parts]),
-        mix([part.second for part in parts]),
-        mix([part.other for part in parts]),
-        mix(floors) if len(floors) == len(parts) else None,
-        note,
-    )
-
-
 def two_level_groups(epsilon: float, mass: float) -> tuple[OutcomeGroups, ...]:
     """A density that is high on a set of the input's own and e^-epsilon times that elsewhere (PrivUnit, piecewise).
 

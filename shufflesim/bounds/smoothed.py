@@ -1,4 +1,4 @@
-r"""The divergence of a table with many rows: the contour integral after smoothing, with no tail to bound.
+r"""The divergence of a table by the contour integral after smoothing: no tail to bound, whatever the rows are.
 
 The integrand of `contour` has windows at all heights, and many rows with little weight each give poor bounds on the far ones. So
 add an independent normal G of standard deviation sigma to the sum S of all X. By convexity E max(0, S + G) >= E max(0, S), and
@@ -34,6 +34,17 @@ FEW_ROWS = 16
 NODES_MIN = 64
 
 
+def per_node(table: Table, s: contour.Saddle) -> int:
+    """What one node costs, in rows."""
+    return table.size if s.rule is None else table.size + 2 * s.rule[0].size
+
+
+def cells(table: Table, count: MessageCount, s: contour.Saddle, rtol: float) -> float:
+    """Nodes times rows for a relative slack of rtol."""
+    period, _ = contour.alias_bound(table, count, s)
+    return REACH * s.theta * period / (2 * math.pi * math.sqrt(0.5 * rtol)) * per_node(table, s)
+
+
 def enclose(table: Table, count: MessageCount, s: contour.Saddle, *, rtol: float, max_cells: int) -> tuple[float, float]:
     """Enclosure of log D in one direction.
 
@@ -51,13 +62,11 @@ def enclose(table: Table, count: MessageCount, s: contour.Saddle, *, rtol: float
     (log_lower, log_upper) : tuple of float
         -inf for a zero.
     """
-    least, most = (s.log_scale + end for end in contour._trivial(table, count, s))
+    least, most = (s.log_scale + end for end in contour.trivial(table, count, s))
     margin = math.log1p(s.rounding)
-    period, alias = contour._alias(table, count, s)
+    period, alias = contour.alias_bound(table, count, s)
     step = 2 * math.pi / period
-    rows = table.size if s.rule is None else table.size + 2 * s.rule[0].size
-    wanted = REACH * s.theta / (step * math.sqrt(0.5 * rtol))
-    nodes = max(NODES_MIN, math.ceil(min(wanted, max_cells / rows)))
+    nodes = max(NODES_MIN, math.ceil(min(cells(table, count, s, rtol), max_cells) / per_node(table, s)))
     sigma = REACH / (nodes * step)
     if s.spread == 0 or sigma * s.theta > BLUR_MAX or sigma * (s.theta + 9 / s.spread) > ALIAS_MAX:
         return least - margin, most + margin
