@@ -62,7 +62,7 @@ class Round:
     --------
     >>> from shufflesim import VariationRatio
     >>> Round(VariationRatio(p=3, beta=0.5, q=3), n=1000, times=10)
-    Round(x=VariationRatio(p=3, beta=0.5, q=3), n=1000, times=10)
+    Round(x=VariationRatio(p=3, beta=0.5, q=3), n=1000, times=10, n_honest=None, dropout=0.0, sampling=1.0)
     """
 
     x: Bounded

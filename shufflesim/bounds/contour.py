@@ -197,7 +197,8 @@ def _tail(delta: Array, c: Array, step: float, end: float) -> float:
     """
     k = np.floor(end * delta / (2 * math.pi) - 0.5)
     share = np.where(k >= 1, 1 / (4 * np.maximum(k, 1)), math.pi**2 / 8)
-    bound = (2 * math.pi / delta * special.i0e(c) + step) * (delta / math.pi) ** 2 * share / math.pi
+    # (2 pi/Delta) (Delta/pi)^2 = 2 Delta/pi, which does not overflow.
+    bound = (2 * delta / math.pi * special.i0e(c) + step * (delta / math.pi) ** 2) * share / math.pi
     return float(bound[k >= 0].min(initial=math.inf))
 
 

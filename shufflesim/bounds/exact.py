@@ -30,6 +30,8 @@ RANGE_ACCURACY = 1.0
 UNDERFLOW = 1e-290
 
 _MACHINE = float(np.finfo(float).eps)
+# Below the first, a mean is divided by in two steps; the second is the smallest positive double.
+LEAST_MEAN, SMALLEST = 1e-290, 5e-324
 
 
 def _stirling_error(k: Array) -> Array:
@@ -55,7 +57,9 @@ def _deviance(k: Array, mean: Array) -> Array:
         tail = tail * square + 1 / (2 * j + 1)
     tail *= square
     close = gap * safe + 2 * k * safe * tail
-    return np.where(near, close, k * np.log(k / mean) - gap)
+    # k/mean may overflow where the mean is next to the smallest double.
+    floor = np.maximum(mean, LEAST_MEAN)
+    return np.where(near, close, k * (np.log(k / floor) + np.log(floor / np.maximum(mean, SMALLEST))) - gap)
 
 
 def log_binomial_pmf(k: Array, m: Array | float, p: float, q: float) -> Array:
@@ -225,12 +229,14 @@ def _terms(
     if gap <= 0:
         value = np.maximum(level, 0.0)
         return log_weight, np.array([value, value, np.where(level > -doubts - doubt[b] * t, doubts + doubt[b] * t, 0.0)]) / m
-    threshold = np.clip(-level / gap, -1.0, m + 1.0)
+    with np.errstate(over="ignore"):
+        threshold = np.clip(-level / gap, -1.0, m + 1.0)
     k = np.floor(threshold) + 1
     one_less, tail = _upper_tail(k - 1, t - 1, rho, other), _upper_tail(k, t, rho, other)
     gain, loss = gap * t * rho * one_less, level * tail
     # a = t alone: the two parts would cancel where one B outweighs everything else.
-    alone = np.maximum(sure, 0.0) * np.exp(-t * np.log1p(w_b / w_a))
+    log_share = math.log1p(w_b / w_a) if w_b / w_a < math.inf else math.log(w_b) - math.log(w_a)
+    alone = np.maximum(sure, 0.0) * np.exp(-t * log_share)
     value = np.where(k == t, alone, np.maximum(gain + loss, 0.0))
     size = np.where(k == t, alone, gain + np.abs(loss))
     # Where a = k - 1 misses S > 0 by less than the doubt, it counts as well; Pr[a >= k - 1] is not worth a closer look then.
