@@ -2,11 +2,13 @@
 
 import math
 
+import numpy as np
 import pytest
 
 import shufflesim as ss
 from shufflesim.bounds import MessageCount, search
 from shufflesim.bounds.evaluate import Divergence
+from shufflesim.mechanisms import GRR, RAPPOR, LocalHash
 
 E = math.exp(2)
 TABLES = {
@@ -51,3 +53,25 @@ def test_search_from_any_start(start, slope, ceiling):
 def test_search_without_information_keeps_the_ends():
     lower, upper, _ = search.bracket(lambda eps, slack: (-math.inf, 0.0, ""), -9.0, 1.0, 1.0, 5.0, 1e-6)
     assert (lower, upper) == (0.0, 5.0)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_brackets_are_narrow_at_any_number_of_users(seed):
+    """Random declarations and randomizers, n from 1e3 to 1e12: a relative gap of 1e-6 by default."""
+    rng = np.random.default_rng([60, seed])
+    for _ in range(12):
+        eps0 = float(np.exp(rng.uniform(math.log(0.1), math.log(12))))
+        n, delta = int(10 ** rng.uniform(3, 12)), 10 ** rng.uniform(-30, -2)
+        e = math.exp(eps0)
+        beta = (e - 1) / (e + 1) * rng.uniform(0.05, 1)
+        x, bound = [
+            (ss.VariationRatio(e, beta, e), "three-outcome"),
+            (ss.VariationRatio(e, beta, e), "published"),
+            (GRR(eps0, int(rng.integers(2, 1000))), "blanket"),
+            (LocalHash(eps0, 100, 7), "lower"),
+            (RAPPOR(eps0, 16), "blanket"),
+            (ss.VariationRatio(math.inf, rng.uniform(0.2, 1), 2 + 20 * rng.random()), "sound"),
+        ][int(rng.integers(6))]
+        bracket = ss.epsilon(x, n, delta, bound=bound)
+        if bracket.upper < math.inf:
+            assert bracket.slack <= 1e-6 * bracket.upper, (x, n, delta, bound)

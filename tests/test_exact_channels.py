@@ -51,7 +51,7 @@ def draw_channel(seed):
 def test_sound_is_above_every_data_set_and_lower_below(seed, n):
     randomizer, rng = draw_channel(seed)
     shuffled = Shuffled(randomizer.channel(), n)
-    eps = shuffled.kinks(rng, 6)
+    eps = shuffled.kinks(rng, 4)
     exact = shuffled.delta(eps)
     homogeneous = shuffled.delta(eps, homogeneous=True)
     for bound in ("sound", "three-outcome", "blanket", "stronger-clone", "clone"):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import shufflesim as ss
-from shufflesim.bounds import Crowd, LaplacePair, OutcomeGroups, PlanarLaplacePair, claims_of, two_level_groups
+from shufflesim.bounds import Crowd, LaplacePair, OutcomeGroups, PlanarLaplacePair, TwoLevel, claims_of
 from shufflesim.mechanisms import Laplace, MetricLaplace
 
 from .oracles import load
@@ -94,30 +94,29 @@ def test_clone_probabilities_of_a_pair():
     assert ours == pytest.approx(1 - 1 / math.sqrt(3), rel=1e-14)
 
 
-def piecewise(epsilon):
-    """High density e^eps/Z on a set of mass c = 1/(e^{eps/2} + 1): Wang et al., ICDE 2019."""
-    return two_level_groups(epsilon, 1 / (math.exp(epsilon / 2) + 1))
-
-
-@pytest.mark.parametrize("eps0", [0.3, 1.0, 3.0])
-def test_two_levels_have_the_declared_parameters(eps0):
-    for groups, beta in ((piecewise(eps0), 1 - math.exp(-eps0 / 2)), (two_level_groups(eps0, 0.1), None)):
-        group = groups[0]
+@pytest.mark.parametrize("eps0", [1e-3, 0.3, 1.0, 3.0, 700.0])
+@pytest.mark.parametrize("mass", [None, 0.5, 0.4, 0.1, 1e-9])
+def test_two_levels_have_the_declared_parameters(eps0, mass):
+    law = TwoLevel.piecewise(eps0) if mass is None else TwoLevel(eps0, mass)
+    c, small = law.mass, math.exp(-eps0)
+    expected = c * (1 - small) / (c + (1 - c) * small)
+    assert mass is not None or expected == pytest.approx(1 - math.exp(-eps0 / 2), rel=1e-12)
+    assert law.amplification.beta == pytest.approx(expected, rel=1e-12)
+    for group in law.groups():
         for masses in (group.first, group.second, group.other):
             assert masses.sum() == pytest.approx(1, rel=1e-14)
-        c = 0.1 if beta is None else 1 / (math.exp(eps0 / 2) + 1)
-        e = math.exp(eps0)
-        expected = c * (e - 1) / (c * e + 1 - c)
-        assert beta is None or expected == pytest.approx(beta, rel=1e-12)
         assert 0.5 * np.abs(group.first - group.second).sum() == pytest.approx(expected, rel=1e-12)
-        assert np.max(group.first / group.second) == pytest.approx(e, rel=1e-12)
+    for n in (1, 50, 10**6):
+        eps = ss.bound_table(law, n, 1e-6).set_index("bound")["epsilon"]
+        assert eps["lower"] <= eps["blanket"] * (1 + 1e-9)
+        assert eps["blanket"] == pytest.approx(eps["three-outcome"], rel=1e-5, abs=1e-7)
 
 
 def test_disjoint_high_sets_are_the_worst_pair():
     """Overlapping sets of one size: the blanket's divergence is smaller, for every eps that is tried."""
     eps0, c = 1.5, 0.2
     e, z = math.exp(eps0), 1 + 0.2 * (math.exp(eps0) - 1)
-    disjoint = two_level_groups(eps0, c)[0].blanket_table()
+    disjoint = TwoLevel(eps0, c).groups()[0].blanket_table()
     for overlap in (0.05, 0.15, 0.2):
         masses = np.array([overlap, c - overlap, c - overlap, 1 - 2 * c + overlap])
         first, second = masses * [e, e, 1, 1] / z, masses * [e, 1, e, 1] / z
@@ -125,6 +124,21 @@ def test_disjoint_high_sets_are_the_worst_pair():
         for n, eps in ((1, 0.3), (5, 0.2), (1000, 0.05)):
             worst, other = (ss.bounds.Pairs((t,), ss.bounds.MessageCount(n)).delta(eps, 1e-9) for t in (disjoint, table))
             assert other[0] <= worst[1]
+
+
+@pytest.mark.parametrize(("eps0", "mass"), [(0.0, 0.1), (1.0, 0.0), (1.0, 0.6), (1.0, math.nan), (1.0, "a")])
+def test_impossible_levels_are_refused(eps0, mass):
+    with pytest.raises(ValueError, match=r"epsilon must be|mass must be in \(0, 1/2\], got"):
+        TwoLevel(eps0, mass)
+
+
+def test_clone_probabilities_in_a_disc():
+    """The farthest point on the sum of exponentials may lie beside the two points, not behind one of them."""
+    pair = PlanarLaplacePair(1.0, 1.0)
+    _, earlier = pair.clone_probabilities
+    assert earlier == pytest.approx(2 / (2 * math.exp(math.sqrt(0.5))), rel=1e-6)
+    wide = PlanarLaplacePair(1.0, 6.0)
+    assert wide.clone_probabilities[1] == pytest.approx(2 / (math.exp(6) + math.exp(5)), rel=1e-6)
 
 
 def test_pairs_have_every_general_claim():

@@ -9,12 +9,13 @@ from .count import MessageCount, Part
 from .crowd import Crowd
 from .curve import bound_curve
 from .declared import declared_claims_for
-from .groups import OutcomeGroups, two_level_groups
+from .groups import OutcomeGroups
 from .metric import LaplacePair, PlanarLaplacePair
 from .pairs import Pairs
 from .ratio import VariationRatio
 from .renyi import renyi
 from .table import Table
+from .two_level import TwoLevel
 
 __all__ = [
     "BOUNDS",
@@ -31,6 +32,7 @@ __all__ = [
     "PlanarLaplacePair",
     "Round",
     "Table",
+    "TwoLevel",
     "VariationRatio",
     "bound_curve",
     "bound_table",
@@ -41,5 +43,4 @@ __all__ = [
     "delta",
     "epsilon",
     "renyi",
-    "two_level_groups",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -143,38 +142,6 @@ def _distinct(tables: list[Table | None]) -> tuple[Table, ...]:
             return ()
         seen.setdefault(table.key, table)
     return tuple(seen.values())
-
-
-def two_level_groups(epsilon: float, mass: float) -> tuple[OutcomeGroups, ...]:
-    """A density that is high on a set of the input's own and e^-epsilon times that elsewhere (PrivUnit, piecewise).
-
-    Parameters
-    ----------
-    epsilon : float
-        Local budget.
-    mass : float
-        Share c <= 1/2 of the high set; it must be possible for two inputs to have disjoint sets, and no report is high for all.
-
-    Notes
-    -----
-    Disjoint sets are the worst pair: two sets with a common part of mass m have m at (E, E) and m more at (1, 1), where disjoint
-    ones have m at (E, 1) and at (1, E) - the same mean of X, end points outside. With Z = c E + 1 - c densities are E/Z and 1/Z.
-    """
-    c, small = mass, math.exp(-epsilon)
-    # Probabilities of a set of mass c where the density is high and where it is low.
-    high = c / (c + (1 - c) * small)
-    low = high * small
-    rest = low / c
-    cases = {"others hold x0": 0, "others hold x1": 1}
-    if 3 * c <= 1:
-        cases["others hold a third value, with a set of its own"] = 2
-    tracked = [c, c] if 3 * c > 1 else [c, c, c]
-    left = max(0.0, 1 - sum(tracked)) * rest
-
-    def masses(own: int | None) -> Array:
-        return np.array([high if k == own else low for k in range(len(tracked))] + [left])
-
-    return tuple(OutcomeGroups(masses(0), masses(1), masses(other), masses(None), note) for note, other in cases.items())
 
 
 def enumerate_groups(channel: Array) -> tuple[OutcomeGroups, ...]:

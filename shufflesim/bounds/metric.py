@@ -23,6 +23,8 @@ from .table import Array
 
 # Covers the roundings of e^d and of a total variation in double precision, taken to the safe side.
 ROUND_UP = 1 + 4e-16
+# Angles of a quarter of the rim that are looked at.
+ANGLES = 2001
 
 
 @dataclass(frozen=True)
@@ -75,8 +77,13 @@ class MetricPair(ABC):
 
     @property
     def clone_probabilities(self) -> tuple[float, float]:
-        """2r of the declaration, and the earlier bound 2/max(e^d(x,x0) + e^d(x,x1)) on a line; see `continuous`."""
-        return clone_probabilities(self.d01, self.d_max, self.beta)
+        """2r of the declaration, and the earlier bound 2/max over x of (e^d(x,x0) + e^d(x,x1))."""
+        reduction, _ = clone_probabilities(self.d01, self.d_max, self.beta)
+        return reduction, 2 / self._farthest_sum()
+
+    @abstractmethod
+    def _farthest_sum(self) -> float:
+        """max over the users' inputs x of e^d(x,x0) + e^d(x,x1)."""
 
     def claims(self, crowd: Crowd) -> list[Claim]:
         """The declaration's bounds and those of the law."""
@@ -112,6 +119,10 @@ class LaplacePair(MetricPair):
     def beta(self) -> float:
         """1 - e^{-d01/2}."""
         return laplace_beta(self.d01)
+
+    def _farthest_sum(self) -> float:
+        """At an end of the interval."""
+        return math.exp(self.d_max) * (1 + math.exp(-self.d01))
 
     def law_claims(self, crowd: Crowd) -> list[Claim]:
         """Blanket of the interval; lower bounds with all others at one of three points."""
@@ -170,6 +181,13 @@ class PlanarLaplacePair(MetricPair):
     def beta(self) -> float:
         """z (K0(z) L1(z) + K1(z) L0(z)), z = d01/2."""
         return planar_beta(self.d01)
+
+    def _farthest_sum(self) -> float:
+        """On the rim, since the sum is convex; by a scan of the angles, the maximum to 1e-6."""
+        turn = np.cos(np.linspace(0, math.pi / 2, ANGLES))
+        square, product = self.radius**2 + self.d01**2 / 4, self.radius * self.d01
+        near, far = (np.exp(np.sqrt(square + sign * product * turn)) for sign in (-1, 1))
+        return float((near + far).max())
 
     def law_claims(self, crowd: Crowd) -> list[Claim]:
         """Blanket of the disc; lower bound with all others at one of three points of the line through both."""
