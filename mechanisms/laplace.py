@@ -75,7 +75,9 @@ class _LaplaceNoise(Randomizer):
 
     def law_claims(self, crowd: Crowd) -> list[Claim]:
         """Blanket and lower bounds for the two ends, which are the worst pair of the blanket (docs/soundness.md)."""
-        return LaplacePair(self.local_epsilon, self.local_epsilon).law_claims(crowd)
+        return LaplacePair(self.local_epsilon, self.local_epsilon).law_claims(
+            crowd, "the two ends, the worst pair of the blanket"
+        )
 
 
 @dataclass(frozen=True)

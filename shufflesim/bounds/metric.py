@@ -90,8 +90,8 @@ class MetricPair(ABC):
         return self.amplification.claims(crowd) + self.law_claims(crowd)
 
     @abstractmethod
-    def law_claims(self, crowd: Crowd) -> list[Claim]:
-        """Bounds from the noise itself."""
+    def law_claims(self, crowd: Crowd, pair: str = "this pair") -> list[Claim]:
+        """Bounds from the noise itself; `pair` is what the notes call the two points."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class LaplacePair(MetricPair):
         """At an end of the interval."""
         return math.exp(self.d_max) * (1 + math.exp(-self.d01))
 
-    def law_claims(self, crowd: Crowd) -> list[Claim]:
+    def law_claims(self, crowd: Crowd, pair: str = "this pair") -> list[Claim]:
         """Blanket of the interval; lower bounds with all others at one of three points."""
         half = self.d01 / 2
         blanket = laplace_tables(-half, half, 0.0, self.radius)
@@ -133,9 +133,9 @@ class LaplacePair(MetricPair):
             held["others at an end of the interval"] = -self.radius
         lowers = [laplace_tables(-half, half, x) for x in held.values()]
         groups = tuple(self._halves(x, note) for note, x in held.items())
-        note = f"this pair; largest of: {'; '.join(held)}"
+        note = f"{pair}; largest of: {'; '.join(held)}"
         return [
-            *blanket_claims([blanket], crowd, self.local_epsilon, "this pair, others anywhere in the interval"),
+            *blanket_claims([blanket], crowd, self.local_epsilon, f"{pair}, others anywhere in the interval"),
             *lower_claims(lowers, crowd, note),
             *sign_claims(groups, crowd, note),
         ]
@@ -189,7 +189,7 @@ class PlanarLaplacePair(MetricPair):
         near, far = (np.exp(np.sqrt(square + sign * product * turn)) for sign in (-1, 1))
         return float((near + far).max())
 
-    def law_claims(self, crowd: Crowd) -> list[Claim]:
+    def law_claims(self, crowd: Crowd, pair: str = "this pair") -> list[Claim]:
         """Blanket of the disc; lower bound with all others at one of three points of the line through both."""
         half = self.d01 / 2
         points = (-half, 0.0), (half, 0.0)
@@ -199,6 +199,6 @@ class PlanarLaplacePair(MetricPair):
             held["others at the end of the disc"] = (-self.radius, 0.0)
         lowers = [planar_tables(*points, centre=x) for x in held.values()]
         return [
-            *blanket_claims([blanket], crowd, self.local_epsilon, "this pair, others anywhere in the disc"),
-            *lower_claims(lowers, crowd, f"this pair; largest of: {'; '.join(held)}"),
+            *blanket_claims([blanket], crowd, self.local_epsilon, f"{pair}, others anywhere in the disc"),
+            *lower_claims(lowers, crowd, f"{pair}; largest of: {'; '.join(held)}"),
         ]
