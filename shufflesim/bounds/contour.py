@@ -185,7 +185,8 @@ def trivial(table: Table, count: MessageCount, s: Saddle) -> tuple[float, float]
         upper = min(upper, s.log_total - 1 - math.log(s.theta) + doubt)
     top = s.x == 1.0
     sure = 1 - float(s.doubt[top].max())
-    log_top = math.log(min(1.0, float(table.weight[top].sum())))
+    # The last digits of a weight next to 1 are multiplied by the number of messages.
+    log_top = math.log(min(1.0, float(table.weight[top].sum()))) - 4 * _MACHINE
     return (count.largest * log_top + math.log(sure) if sure > 0 else -math.inf), upper
 
 

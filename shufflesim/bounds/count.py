@@ -12,6 +12,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 # Allowed excess of a part's probabilities over 1: the rounding of a short sum.
 PROBABILITY_TOLERANCE = 1e-12
+# log of a power beyond which the generating function is computed in units of it.
+LOG_LARGE = 300.0
 
 
 @dataclass(frozen=True)
@@ -76,10 +78,23 @@ class Part:
 
     def log_pgf(self, log_w: Array) -> Array:
         """log E[w^messages] from log w, real or complex."""
-        change = np.zeros_like(log_w)
+        # Where w^size is large, in units of the largest one.
+        top = np.maximum(max(self.sizes) * log_w.real, 0.0)
+        large = top > LOG_LARGE
+        near = np.where(large, 0.0, log_w)
+        change, scaled = np.zeros_like(near), self.none * np.exp(-top)
         for size, p in zip(self.sizes, self.probabilities, strict=True):
-            change = change + p * np.expm1(size * log_w)
-        return self.trials * np.log1p(change)
+            change = change + p * np.expm1(size * near)
+            scaled = scaled + p * np.exp(size * log_w - top)
+        return self.trials * np.where(large, top + np.log(np.where(large, scaled, 1.0)), _log1p(change))
+
+
+def _log1p(z: Array) -> Array:
+    """log(1 + z) with the digits of a small z; NumPy's own loses them where z is complex."""
+    if not np.iscomplexobj(z):
+        return np.log1p(z)
+    square = np.maximum(2 * z.real + z.real**2 + z.imag**2, -1 + 1e-16)
+    return 0.5 * np.log1p(square) + 1j * np.arctan2(z.imag, 1 + z.real)
 
 
 @dataclass(frozen=True, init=False)

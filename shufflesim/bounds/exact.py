@@ -28,6 +28,8 @@ CHERNOFF_SPAN = 20_000
 RANGE_ACCURACY = 1.0
 # What the products of a whole grid can lose to underflow.
 UNDERFLOW = 1e-290
+# log of what the incomplete beta function, and products with it, lose where they are denormal or zero.
+LOG_TAIL_UNDERFLOW = math.log(1e-305)
 
 _MACHINE = float(np.finfo(float).eps)
 # Below the first, a mean is divided by in two steps; the second is the smallest positive double.
@@ -194,11 +196,19 @@ def enclose(table: Table, grid: Grid, x: Array, doubt: Array, rounding: float) -
         distance += max(grid.ranges[row][1] - mean, mean - grid.ranges[row][0])
     rounding += 16 * _MACHINE * (10 + distance - min(0.0, grid.log_floor))
     if total <= 0:
-        return -math.inf, float(np.logaddexp(log_omitted, math.log(UNDERFLOW)))
+        # All parts may have cancelled: what they can be wrong by is left.
+        lost = (rounding + TAIL_ACCURACY[0] + TAIL_ACCURACY[1] * m) * cancelled + doubtful
+        wrong = log_scale + math.log(lost) if lost > 0 else -math.inf
+        return -math.inf, float(np.logaddexp(np.logaddexp(log_omitted, math.log(UNDERFLOW)), wrong))
     rounding += ((TAIL_ACCURACY[0] + TAIL_ACCURACY[1] * m) * cancelled + doubtful) / total
     value = log_scale + math.log(total)
+    # Weights sum to at most 1 and means to at most 1: so much is wrong where tails of two rows underflow.
+    lost = LOG_TAIL_UNDERFLOW if a != b else -math.inf
+    log_omitted = float(np.logaddexp(log_omitted, lost))
     upper = value + math.log1p(rounding + math.exp(min(700.0, log_omitted - value)))
-    return value - math.log1p(rounding), upper
+    if lost >= value or rounding >= 1:
+        return -math.inf, upper
+    return value + math.log1p(-math.exp(lost - value)) + math.log1p(-rounding), upper
 
 
 def _terms(
