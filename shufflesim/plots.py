@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .bounds import Bounded, bound_curve
+from .bounds.curve import is_series
 from .results import Simulation
 
 if TYPE_CHECKING:
@@ -110,10 +111,13 @@ def amplification(
     """
     from matplotlib.figure import Figure
 
-    several = [isinstance(v, (Sequence, np.ndarray)) for v in (x, n)]
+    several = [is_series(v) for v in (x, n)]
     if sum(several) != 1:
-        raise ValueError(f"exactly one of x and n must be a sequence, got {'both' if all(several) else 'neither'}")
+        raise ValueError(f"exactly one of x and n must be a list, tuple or array, got x={x!r} and n={n!r}")
     curve = bound_curve(x, n, delta, bounds=bounds)
+    if not np.isfinite(curve["local_epsilon"]).all():
+        raise ValueError("x must have a finite local eps, of which the amplification ratio is a multiple, got inf")
+    curve = curve.sort_values("local_epsilon" if several[0] else "n", kind="stable")
     across, label = ("local_epsilon", "local eps") if several[0] else ("n", "users n")
     if ax is None:
         ax = Figure(figsize=(7.0, 4.8), layout="constrained").subplots()
@@ -125,10 +129,10 @@ def amplification(
             finite["amplification_ratio"],
             STYLES[2] if not proved else STYLES[1] if side == "lower" else STYLES[0],
             color=COLOURS[i % len(COLOURS)],
-            marker=MARKERS[i // len(COLOURS) % len(MARKERS)],
+            marker=MARKERS[i // len(COLOURS) % len(MARKERS)] if len(rows) > 1 else "o",
             markersize=4,
             linewidth=3.0 if name == "sound" else 1.5,
-            label=f"{name} ({side} bound{'' if proved else ', not proved'})",
+            label=f"{name} ({side} bound on eps{'' if proved else ', not proved'})",
         )
     ax.set(xlabel=label, ylabel="amplification ratio, local eps / central eps", yscale="log")
     if not several[0]:

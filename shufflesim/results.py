@@ -120,8 +120,7 @@ class Simulation:
         import pandas as pd
 
         rows = self.privacy
-        proved = rows[(rows["side"] == "upper") & rows["sound"] & (rows["bound"] != "sound")]
-        upper = proved.iloc[int(proved["epsilon"].to_numpy().argmin())]
+        upper = rows[rows["bound"] == "sound"].iloc[0]
         lower = rows.loc[rows["side"] == "lower", "epsilon"]
         return pd.DataFrame(
             {
@@ -129,7 +128,7 @@ class Simulation:
                 "n": [self.n],
                 "local_epsilon": [self.protocol.local_epsilon],
                 "epsilon_upper": [upper["epsilon"]],
-                "upper_bound": [upper["bound"]],
+                "upper_bound": [upper["note"].rpartition(": ")[2]],
                 "epsilon_lower": [lower.max() if len(lower) else math.nan],
                 "delta": [self.delta],
                 "messages_per_user": [self.cost.loc["messages_per_user", "observed"]],

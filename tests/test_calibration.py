@@ -76,7 +76,8 @@ def test_the_whole_range_may_do():
         ((RandomizedResponse, 100, 0.0, 1.0), "delta must be in"),
         ((RandomizedResponse, 0, 1e-6, 1.0), "n must be an integer >= 1, got 0"),
         ((GRR(1.0, 3), 100, 1e-6, 1.0), "factory must be callable"),
-        ((RandomizedResponse, None, 1e-6, 1.0), "x must be a VariationRatio, a Randomizer or a Protocol"),
+        ((RandomizedResponse, None, 1e-6, 1.0), "factory must make a Randomizer, Protocol or VariationRatio, got"),
+        ((lambda e: None, 100, 1e-6, 1.0), "factory must make a Randomizer, Protocol or VariationRatio, got None from 1.0"),
     ],
 )
 def test_bad_targets_are_refused(arguments, message):
@@ -92,7 +93,7 @@ def test_bad_targets_are_refused(arguments, message):
         ({"within": (0.1, math.inf)}, "within must be two finite numbers"),
         (
             {"within": (2.0, 3.0)},
-            r"must be reached by some parameter in \[2.0, 3.0\], got 0.01; parameter=2.0 gives eps <= ",
+            r"must be reached at the low end of \[2.0, 3.0\], got 0.01; parameter=2.0 gives eps <= ",
         ),
         ({"find": "large"}, "did you mean 'largest'"),
     ],
@@ -130,16 +131,27 @@ def test_bad_curves_are_refused(arguments, message):
         ss.bound_curve(*arguments)
     with pytest.raises(ValueError, match="did you mean 'sound'"):
         ss.bound_curve(GRR(1.0, 3), 10, 1e-6, bounds=["sond"])
+    for bounds in ([], 3, "sound1", [None]):
+        with pytest.raises(ValueError, match="bounds must hold"):
+            ss.bound_curve(GRR(1.0, 3), 10, 1e-6, bounds=bounds)
 
 
 def test_picture_of_amplification():
     ax = ss.plots.amplification([GRR(e, 10) for e in (0.5, 1.0)], 1000, 1e-6, bounds=["sound", "published", "lower"])
     assert ax.get_xlabel() == "local eps"
     lines = {line.get_label(): line for line in ax.get_lines()}
-    assert list(lines) == ["sound (upper bound)", "published (upper bound, not proved)", "lower (lower bound)"]
+    assert list(lines) == [
+        "sound (upper bound on eps)",
+        "published (upper bound on eps, not proved)",
+        "lower (lower bound on eps)",
+    ]
     assert [line.get_linestyle() for line in lines.values()] == ["-", ":", "--"]
-    np.testing.assert_allclose(lines["sound (upper bound)"].get_xdata(), [0.5, 1.0])
+    np.testing.assert_allclose(lines["sound (upper bound on eps)"].get_xdata(), [0.5, 1.0])
     assert ss.plots.amplification(GRR(1.0, 10), [10, 1000], 1e-6, bounds=["sound"], ax=ax) is ax
     for x, n in ((GRR(1.0, 3), 10), ([GRR(1.0, 3)], [10])):
-        with pytest.raises(ValueError, match="exactly one of x and n must be a sequence"):
+        with pytest.raises(ValueError, match="exactly one of x and n must be a list, tuple or array"):
             ss.plots.amplification(x, n, 1e-6)
+    with pytest.raises(ValueError, match="x must have a finite local eps"):
+        ss.plots.amplification([BallsIntoBins(16, 1), BallsIntoBins(16, 2)], 100, 1e-3, bounds=["sound"])
+    unsorted = ss.plots.amplification([GRR(e, 10) for e in (1.0, 0.5)], 100, 1e-3, bounds=(b for b in ("sound",)))
+    np.testing.assert_allclose(unsorted.get_lines()[0].get_xdata(), [0.5, 1.0])

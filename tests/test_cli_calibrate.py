@@ -59,7 +59,7 @@ def test_budget_dummies_and_users_as_in_python():
         ((*GRR_TARGET, "--find", "eps", "-n", 10), "did you mean 'epsilon'"),
         ((*GRR_TARGET, "--find", "epsilon", "-n", 10, "--within", "a", 1), "--within must be two numbers, got 'a'"),
         ((*GRR_TARGET, "--find", "epsilon", "-n", 10, "--within", 5, 1), "low < high"),
-        ((*GRR_TARGET, "--find", "epsilon", "-n", 10, "--within", 5, 9), "must be reached by some parameter in [5, 9]"),
+        ((*GRR_TARGET, "--find", "epsilon", "-n", 10, "--within", 5, 9), "must be reached at the low end of [5, 9]"),
         ((*GRR_TARGET, "-p", "epsilon=1", "--find", "n", "--smallest"), "must be left out for --find n"),
         ((*GRR_TARGET, "--find", "epsilon", "-n", 10, "--dropout", 2), "dropout must be in [0, 1), got 2.0"),
         (("calibrate", "grrr", "--find", "epsilon", "-n", 10, "--delta", 0.1, "--epsilon", 1), "did you mean 'grr'"),

@@ -202,7 +202,9 @@ def bound_table(
     for claim in claims_of(x, crowd):
         value = float(_epsilon_of([claim], delta, local, EPSILON_RTOL, solved))
         note = "; ".join(part for part in (claim.note, claim.value.remark(delta)) if part)
-        rows.append((claim.bound, claim.side, claim.sound, value, _ratio(local, value), claim.source, note, claim.baseline))
+        rows.append(
+            (claim.bound, claim.side, claim.sound, value, amplification_ratio(local, value), claim.source, note, claim.baseline)
+        )
     candidates = [row for row in rows if row[1] == "upper" and row[2] and not row[-1]]
     if candidates:
         best = min(candidates, key=lambda row: row[3])
@@ -211,7 +213,8 @@ def bound_table(
     return pd.DataFrame([row[:-1] for row in rows], columns=columns)
 
 
-def _ratio(local: float, central: float) -> float:
+def amplification_ratio(local: float, central: float) -> float:
+    """Local eps over central eps; inf where nothing is left, NaN where both are inf."""
     if central == 0 or (local == math.inf and central < math.inf):
         return math.inf
     return math.nan if central == math.inf and local == math.inf else local / central

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+
 from .._checks import EPSILON_MAX, USERS_MAX, check_delta, check_number, check_users, nearest
 from .api import Bounded, epsilon
 from .api import delta as delta_at
@@ -74,12 +76,14 @@ def calibrate(
     -------
     Calibration
         The parameter, the central eps that it achieves, and what it makes. The target is met by that very parameter. One that
-        is further by a relative 1e-6 (an integer: by one) misses it, as far as the numerical slack can tell.
+        is further by a relative 1e-6 (an integer: by one) misses it, as far as the numerical slack can tell, unless it is the end
+        of the range.
 
     Raises
     ------
     ValueError
-        If an argument is out of range, or no parameter within the range meets the target.
+        If an argument is out of range, or the end of the range that is the safe one (the low end for "largest", the high end
+        for "smallest") misses the target. Errors of the factory are passed on.
 
     Notes
     -----
@@ -103,7 +107,12 @@ def calibrate(
         raise ValueError(f"find must be 'largest' or 'smallest', got {find!r}; {nearest(str(find), ('largest', 'smallest'))}")
     if n is None:
         if n_honest is not None or within is not None:
-            raise ValueError("n_honest and within must be left out for n=None, where the number of users is searched for")
+            got = f"n_honest={n_honest!r}, within={within!r}"
+            raise ValueError(
+                f"n_honest and within must be left out for n=None, where the number of users is searched for, got {got}"
+            )
+        if not hasattr(factory, "claims"):
+            raise ValueError(f"factory must be a Randomizer, Protocol or VariationRatio for n=None, got {factory!r}")
         search = _Search(lambda users: (factory, users), delta, epsilon, {"dropout": dropout, "sampling": sampling})
         return search.run("smallest", 1, USERS_MAX, "n")
     n = check_users(n)
@@ -128,7 +137,9 @@ def _range(within: Any, epsilon: float) -> tuple[float, float]:
         low, high = within
     except (TypeError, ValueError):
         raise ValueError(f"within must be two numbers (low, high), got {within!r}") from None
-    if not all(isinstance(v, int) and not isinstance(v, bool) for v in (low, high)):
+    if all(isinstance(v, (int, np.integer)) and not isinstance(v, bool) for v in (low, high)):
+        low, high = int(low), int(high)
+    else:
         low, high = (check_number("within", v, "two finite numbers (low, high)") for v in (low, high))
     if not low < high:
         raise ValueError(f"within must be two numbers low < high, got {within!r}")
@@ -142,13 +153,19 @@ class _Search:
     target: float
     crowd: dict[str, Any]
 
-    def at(self, parameter: float) -> Calibration:
+    def _made(self, parameter: float) -> tuple[Any, int]:
         x, n = self.make(parameter)
+        if isinstance(x, type) or not hasattr(x, "claims"):
+            raise ValueError(f"factory must make a Randomizer, Protocol or VariationRatio, got {x!r} from {parameter!r}")
+        return x, n
+
+    def at(self, parameter: float) -> Calibration:
+        x, n = self._made(parameter)
         return Calibration(parameter, epsilon(x, n, self.delta, **self.crowd), x, n)
 
     def likely(self, parameter: float) -> bool:
         """Whether delta holds at the target: one evaluation, and up to rounding the same question."""
-        x, n = self.make(parameter)
+        x, n = self._made(parameter)
         return bool(delta_at(x, n, self.target, **self.crowd).upper <= self.delta)
 
     def run(self, find: Find, low: float, high: float, name: str) -> Calibration:
@@ -157,7 +174,11 @@ class _Search:
         first = self.at(near)
         if not self._meets(first):
             reached = f"{name}={near!r} gives eps <= {first.epsilon.upper:.6g}"
-            raise ValueError(f"epsilon must be reached by some {name} in [{low!r}, {high!r}], got {self.target!r}; {reached}")
+            hint = "" if name == "n" else f"; the other end is tried with find={'smallest' if find == 'largest' else 'largest'!r}"
+            raise ValueError(
+                f"epsilon must be reached at the {'low' if find == 'largest' else 'high'} end of [{low!r}, {high!r}], "
+                f"got {self.target!r}; {reached}{hint}"
+            )
         guess = far if self.likely(far) else _bisect(near, far, self.likely)
         found = self.at(guess)
         return found if self._meets(found) else self.at(_bisect(near, guess, lambda p: self._meets(self.at(p))))

@@ -130,7 +130,7 @@ def compose(rounds: Round | Iterable[Round], *, delta: float | None = None, eps:
     returned, as it is wherever it is smaller.
 
     Cost: about a hundred values of each round's curve, 0.1 to 5 s, whatever n is; transforms of a few million numbers. `slack` is
-    below 1% up to 1,000 rounds; from 100,000 on the lower end is weak, since rounding down adds up.
+    below 1% up to 1,000 rounds where something is amplified; from 100,000 on the lower end is weak, since rounding down adds up.
 
     Examples
     --------

@@ -50,7 +50,8 @@ class Crowd:
         """From the arguments of `delta` and `epsilon`: only the honest ones of n users hide anybody."""
         n = check_users(n)
         if n_honest is not None:
-            n_honest = check_integer("n_honest", check_users(n_honest), low=1, high=n)
+            whole = isinstance(n_honest, (float, np.floating)) and float(n_honest).is_integer()
+            n_honest = check_integer("n_honest", int(n_honest) if whole else n_honest, low=1, high=n)
         return cls(n if n_honest is None else n_honest, dropout, sampling)
 
     @property

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .._checks import check_delta, nearest
-from .api import Bounded, claims_of, epsilon
+from .api import Bounded, amplification_ratio, claims_of, epsilon
 from .claim import BOUNDS
 from .crowd import Crowd
 
@@ -50,8 +50,12 @@ def bound_curve(x: Bounded | Sequence[Bounded], n: Any, delta: Any, *, bounds: S
     """
     import pandas as pd
 
+    if bounds is not None:
+        bounds = list(bounds) if isinstance(bounds, Iterable) and not isinstance(bounds, (str, bytes)) else [bounds]
+        if not bounds:
+            raise ValueError("bounds must hold at least one name of a bound, got none")
     for name in bounds or ():
-        if name not in BOUNDS:
+        if not isinstance(name, str) or name not in BOUNDS:
             raise ValueError(f"bounds must hold names of bounds, got {name!r}; {nearest(str(name), BOUNDS)}")
     rows = []
     for point, (one, users, probability) in enumerate(_points(x, n, delta)):
@@ -63,19 +67,23 @@ def bound_curve(x: Bounded | Sequence[Bounded], n: Any, delta: Any, *, bounds: S
             value = float(epsilon(one, crowd.n, probability, bound=name))
             side, sound = ("upper", True) if name == "sound" else (claims[name].side, claims[name].sound)
             local = one.local_epsilon
-            ratio = local / value if value > 0 else np.inf
-            rows.append((point, local, crowd.n, probability, name, side, sound, value, ratio))
+            rows.append((point, local, crowd.n, probability, name, side, sound, value, amplification_ratio(local, value)))
     columns = ["point", "local_epsilon", "n", "delta", "bound", "side", "sound", "epsilon", "amplification_ratio"]
     return pd.DataFrame(rows, columns=columns)
 
 
 def _points(x: Any, n: Any, delta: Any) -> list[tuple[Any, Any, Any]]:
-    columns = [
-        list(v) if isinstance(v, (Sequence, np.ndarray)) and not isinstance(v, (str, bytes)) else None for v in (x, n, delta)
-    ]
+    columns = [list(v) if is_series(v) else None for v in (x, n, delta)]
     lengths = {len(c) for c in columns if c is not None} or {1}
     if len(lengths) > 1 or 0 in lengths:
         raise ValueError(f"x, n and delta must be single or of one common length >= 1, got lengths {sorted(lengths)}")
     length = lengths.pop()
     filled = [[v] * length if c is None else c for c, v in zip(columns, (x, n, delta), strict=True)]
     return list(zip(*filled, strict=True))
+
+
+def is_series(value: Any) -> bool:
+    """Whether it is a list, tuple or array of values, not a single one."""
+    return (isinstance(value, Sequence) and not isinstance(value, (str, bytes))) or (
+        isinstance(value, np.ndarray) and value.ndim > 0
+    )

@@ -23,6 +23,8 @@ from .table import Array
 
 # Covers the roundings of e^d and of a total variation in double precision, taken to the safe side.
 ROUND_UP = 1 + 4e-16
+# Nearer points are told apart by nothing that a double can hold.
+D01_MIN = 1e-12
 # Angles of a quarter of the rim that are looked at.
 ANGLES = 2001
 
@@ -34,7 +36,7 @@ class MetricPair(ABC):
     Parameters
     ----------
     d01 : float
-        Distance of the two points in units of the noise's scale; > 0.
+        Distance of the two points in units of the noise's scale; at least 1e-12.
     d_max : float
         Largest distance from one of the points to an input of any user; >= d01. The users' inputs are taken to fill the interval
         (or disc) of radius d_max - d01/2 around the point halfway between the two.
@@ -44,7 +46,8 @@ class MetricPair(ABC):
     d_max: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "d01", check_number("d01", self.d01, "a number > 0", low=5e-324))
+        nearest = f"a finite number >= {D01_MIN:g}"
+        object.__setattr__(self, "d01", check_number("d01", self.d01, nearest, low=D01_MIN))
         rule = f"a number in [d01, {self._reach():g}]"
         object.__setattr__(self, "d_max", check_number("d_max", self.d_max, rule, low=self.d01, high=self._reach()))
 
@@ -101,7 +104,7 @@ class LaplacePair(MetricPair):
     Parameters
     ----------
     d01, d_max : float
-        Distances in units of the noise's scale (1/eps for eps |x - x'|-privacy): 0 < d01 <= d_max <= 700.
+        Distances in units of the noise's scale (1/eps for eps |x - x'|-privacy): 1e-12 <= d01 <= d_max <= 700.
 
     Examples
     --------
@@ -160,7 +163,7 @@ class PlanarLaplacePair(MetricPair):
     Parameters
     ----------
     d01, d_max : float
-        Distances in units of the noise's scale (1/eps for eps-geo-indistinguishability): 0 < d01 <= d_max <= 40.
+        Distances in units of the noise's scale (1/eps for eps-geo-indistinguishability): 1e-12 <= d01 <= d_max <= 40.
 
     Notes
     -----

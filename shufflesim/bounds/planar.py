@@ -106,7 +106,8 @@ def _radial_edges(a: tuple[float, float]) -> Array:
     steps = np.arange(FINE) / FINE
     edges = [np.array([0.0, max(a) + OUTER])]
     for distance in {d for d in a if d > 0}:
-        inside = distance + np.log1p(math.expm1(-distance) * (1 - steps))
+        # Beyond a distance of 37, e^{-distance} is below the last digit of 1, and the innermost edge falls to 0 all the same.
+        inside = distance + np.log1p(max(math.expm1(-distance), -1 + 2**-53) * (1 - steps))
         edges += [np.maximum(inside, 0.0), distance + min(distance, 1.0) * steps / (1 - steps)]
     r = np.unique(np.concatenate(edges))
     return np.append(subdivide(r[r <= max(a) + OUTER], RADIAL_MAX), math.inf)
