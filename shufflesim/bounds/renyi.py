@@ -50,8 +50,8 @@ def renyi(
     -----
     With f(t) = t^order, E_Q[(P/Q)^order] = 1 + the integral of f''(t) (h(t) - max(0, 1 - t)) over t > 0, where h is the privacy
     curve. It grows with h; the ends are the divergences of two discrete pairs with piecewise linear curves above and below h
-    (`shufflesim/bounds/profile.py`). Several rounds add up. The relative slack is below 1e-3 for budgets from 1e-3 as long as order times the local eps
-    stays below 600; beyond, `upper` may be as large as the local eps.
+    (`shufflesim/bounds/profile.py`). Several rounds add up. The relative slack is below 1e-3 for
+    budgets from 1e-3, as long as order times the local eps stays below 600; beyond, `upper` may be as large as the local eps.
 
     Cost: some 150 to 350 values of the curve, 0.2 to 2 s; more where the engine sums exactly (n = 100 to 1e4, large orders).
 
