@@ -64,6 +64,18 @@ def test_sound_is_above_every_data_set_and_lower_below(seed, n):
     assert np.all(signs <= homogeneous * (1 + EXACT_RTOL) + EXACT_ATOL)
 
 
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_a_rare_outcome_that_tells_everything_apart(n):
+    """One ratio of 1e29: next to it the positive X of a common outcome is below the last digit, and is most of delta."""
+    law = np.array([[0.45, 0.05, 1e-6, 0.25, 0.25 - 1e-6], [0.4, 1e-20, 0.05, 0.27, 0.28], [0.42, 0.01, 1e-35, 0.28, 0.29]])
+    randomizer = Drawn(80.0, tuple(map(tuple, law / law.sum(axis=1, keepdims=True))))
+    eps = np.array([0.0, 0.05, 0.3])
+    shuffled = Shuffled(randomizer.channel(), n)
+    exact, homogeneous = shuffled.delta(eps), shuffled.delta(eps, homogeneous=True)
+    assert np.all(ss.delta(randomizer, n, eps).upper >= exact * (1 - EXACT_RTOL))
+    assert np.all(ss.delta(randomizer, n, eps, bound="lower").upper >= homogeneous * (1 - EXACT_RTOL))
+
+
 @pytest.mark.parametrize("randomizer", [GRR(1.0, 3), RAPPOR(2.0, 2), HierarchicalGRR(1.5, 4)], ids=repr)
 @pytest.mark.parametrize(("dropout", "sampling"), [(0.3, 1.0), (0.0, 0.4), (0.25, 0.6), (0.95, 1.0)])
 def test_absent_users_against_enumeration(randomizer, dropout, sampling):

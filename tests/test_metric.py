@@ -144,3 +144,14 @@ def test_clone_probabilities_in_a_disc():
 def test_pairs_have_every_general_claim():
     names = {claim.bound for claim in claims_of(LaplacePair(0.4, 0.4), Crowd(2000))}
     assert names >= {"blanket", "blanket-bennett", "lower", "lower-5.1", "published", "three-outcome", "efmrtt19", "clone"}
+
+
+@pytest.mark.parametrize("kind", [LaplacePair, PlanarLaplacePair])
+@pytest.mark.parametrize("d01", [1e-12, 1e-9, 1e-6, 1e-3, 1.0])
+@pytest.mark.parametrize("d_max", [1.0, 10.0])
+def test_one_user_has_the_total_variation(kind, d01, d_max):
+    pair = kind(d01, d_max)
+    for bound in ("lower", "blanket"):
+        bracket = ss.delta(pair, 1, 0.0, bound=bound)
+        assert bracket.lower <= pair.beta * (1 + 1e-12)
+        assert bracket.upper >= pair.beta * (1 - 1e-12)

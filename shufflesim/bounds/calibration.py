@@ -132,7 +132,8 @@ def _positive(name: str, value: Any) -> float:
 
 def _range(within: Any, epsilon: float) -> tuple[float, float]:
     if within is None:
-        return min(epsilon, EPSILON_MAX), EPSILON_MAX
+        # A local budget of the target meets it whatever the crowd; a little less, for the roundings of a declaration.
+        return min(epsilon, EPSILON_MAX) * (1 - 1e-9), EPSILON_MAX
     try:
         low, high = within
     except (TypeError, ValueError):

@@ -125,7 +125,7 @@ def saddle(table: Table, count: MessageCount, eps: float) -> Saddle | None:
     log_g = float(log_total(count, nodes, log_m)[0])
     size = m * theta * float(tilted @ doubt) / (EXCESS_ULPS * _MACHINE)
     grown = float(tilted @ (table.g0 / scale - x))  # E[e^eps g1] under the tilted law
-    rounding = _MACHINE * ROUNDING_UNITS * (1 + size + abs(log_g))
+    rounding = _MACHINE * ROUNDING_UNITS * (1 + size + abs(log_g) + abs(math.log(scale)))
     spread, slope = math.sqrt(m * variance), -m * theta * grown
     return Saddle(theta, log_m, log_g, math.log(scale), x, tilted, spread, slope, rounding, doubt, crowd, nodes)
 

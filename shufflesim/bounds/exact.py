@@ -242,6 +242,8 @@ def _terms(
     with np.errstate(over="ignore"):
         threshold = np.clip(-level / gap, -1.0, m + 1.0)
     k = np.floor(threshold) + 1
+    # Next to a large negative X the smallest positive one vanishes in the threshold; a = t alone has neither in its sum.
+    k = np.where((k > t) & (sure > 0), t, k)
     one_less, tail = _upper_tail(k - 1, t - 1, rho, other), _upper_tail(k, t, rho, other)
     gain, loss = gap * t * rho * one_less, level * tail
     # a = t alone: the two parts would cancel where one B outweighs everything else.

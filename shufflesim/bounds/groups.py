@@ -95,12 +95,12 @@ def group_claims(groups: tuple[OutcomeGroups, ...], crowd: Crowd, local: float) 
     ]
 
 
-def blanket_claims(blankets: Sequence[Enclosure], crowd: Crowd, local: float, note: str) -> list[Claim]:
+def blanket_claims(blankets: Sequence[Enclosure], crowd: Crowd, local: float, note: str, accuracy: float = 0.0) -> list[Claim]:
     """The optimal blanket, given by tables around it, and its looser forms; `note` says what the worst was taken over."""
     if not blankets:
         return []
     source = "Balle et al. 2019, Lemma 5.3 (optimal blanket, evaluated exactly)"
-    claims = [Claim("blanket", "upper", True, source, note, _value(blankets, crowd))]
+    claims = [Claim("blanket", "upper", True, source, note, _value(blankets, crowd, accuracy))]
     if crowd.complete:
         blanket = TableBlanket(tuple(upper for _, upper in blankets))
         note = f"gamma = {blanket.gamma:.4g}, range and variance of this law; a looser form of blanket"
@@ -110,18 +110,18 @@ def blanket_claims(blankets: Sequence[Enclosure], crowd: Crowd, local: float, no
     return claims
 
 
-def lower_claims(lowers: Sequence[Enclosure], crowd: Crowd, note: str) -> list[Claim]:
+def lower_claims(lowers: Sequence[Enclosure], crowd: Crowd, note: str, accuracy: float = 0.0) -> list[Claim]:
     """The exact divergence of data sets in which all others hold one value, given by tables around it."""
     if not lowers:
         return []
     source = "exact divergence when all others hold one value (docs/soundness.md)"
-    return [Claim("lower", "lower", True, source, note, _value(lowers, crowd))]
+    return [Claim("lower", "lower", True, source, note, _value(lowers, crowd, accuracy))]
 
 
-def _value(found: Sequence[Enclosure], crowd: Crowd) -> Pairs:
+def _value(found: Sequence[Enclosure], crowd: Crowd, accuracy: float) -> Pairs:
     below, above = (tuple(crowd.spread(table) for table in tables) for tables in zip(*found, strict=True))
     finite = all(lower is upper for lower, upper in found)
-    return Pairs(below, MessageCount(crowd.n), None if finite else above)
+    return Pairs(below, MessageCount(crowd.n), None if finite else above, accuracy)
 
 
 def sign_claims(groups: tuple[OutcomeGroups, ...], crowd: Crowd, note: str) -> list[Claim]:

@@ -1,7 +1,8 @@
 """Central indistinguishability of two points under noise on a line or in the plane (metric differential privacy).
 
 Source: Wang et al., PVLDB 17(8), 2024: p = e^d01, q = e^dmax, with d01 the distance of the two points and dmax the largest
-distance between one of them and an input of the others, in units of the noise's scale.
+distance between one of them and an input of the others, in units of the noise's scale. Inputs lie in the interval or disc of
+radius dmax - d01/2 around the point halfway between the two.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from .claim import Claim
 from .continuous import EXPONENT_MAX, clone_probabilities, laplace_beta, laplace_tables, planar_beta
 from .crowd import Crowd
 from .groups import OutcomeGroups, blanket_claims, lower_claims, sign_claims
-from .planar import REACH_MAX, planar_tables
+from .planar import ACCURACY, REACH_MAX, planar_tables
 from .ratio import VariationRatio
 from .table import Array
 
@@ -202,6 +203,6 @@ class PlanarLaplacePair(MetricPair):
             held["others at the end of the disc"] = (-self.radius, 0.0)
         lowers = [planar_tables(*points, centre=x) for x in held.values()]
         return [
-            *blanket_claims([blanket], crowd, self.local_epsilon, f"{pair}, others anywhere in the disc"),
-            *lower_claims(lowers, crowd, f"{pair}; largest of: {'; '.join(held)}"),
+            *blanket_claims([blanket], crowd, self.local_epsilon, f"{pair}, others anywhere in the disc", ACCURACY),
+            *lower_claims(lowers, crowd, f"{pair}; largest of: {'; '.join(held)}", ACCURACY),
         ]

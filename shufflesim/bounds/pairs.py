@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 # Covers the four roundings of 1 - e^eps + e^eps D for negative eps.
 SUM_ROUNDING = 1e-15
+# How far beyond the first answer the error of a quadrature is still followed, in eps.
+REACH = 0.5
+EXPONENT_MAX = 700.0
 # Relative error of the logarithm of the limit of large eps.
 LIMIT_RTOL = 1e-13
 
@@ -34,17 +37,20 @@ class Pairs:
         Messages that hide user 1's message, that message included.
     above : tuple of Table, optional
         Where `tables` only give the lower end: tables whose largest divergence is the upper end (continuous laws).
+    accuracy : float
+        Error of g0 and g1 in the mean, beyond their last digits (quadrature): delta may be off by (1 + e^eps) times that.
     """
 
     tables: tuple[Table, ...]
     count: MessageCount
     above: tuple[Table, ...] | None = None
+    accuracy: float = 0.0
 
     @cached_property
     def key(self) -> tuple[object, ...]:
         """Equal for equal tables and counts."""
         ends = [frozenset(t.key for t in tables) for tables in (self.tables, self.above or self.tables)]
-        return (*ends, self.count)
+        return (*ends, self.count, self.accuracy)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Pairs) and self.key == other.key
@@ -54,10 +60,23 @@ class Pairs:
 
     def delta(self, eps: float, rtol: float) -> Ends:
         """Ends of the largest delta."""
-        return self._worst([self._end(tables, lambda one: _delta(one, eps, rtol)) for tables in self._ends()])
+        low, high, method = self._worst([self._end(tables, lambda one: _delta(one, eps, rtol)) for tables in self._ends()])
+        error = self.accuracy * (1 + math.exp(min(eps, EXPONENT_MAX)))
+        return max(0.0, low - error), min(1.0, high + error), method
 
     def epsilon(self, delta: float, rtol: float) -> Ends:
         """Ends of the largest eps."""
+        low, high, method = self._solve(delta, rtol)
+        if self.accuracy == 0:
+            return low, high, method
+        # What the tables may be wrong by up to a little beyond the first answer; further out nothing is known.
+        reach = high + REACH
+        error = self.accuracy * (1 + math.exp(min(reach, EXPONENT_MAX)))
+        low = self._solve(delta + error, rtol)[0] if delta + error < 1 else 0.0
+        high = self._solve(delta - error, rtol)[1] if delta > error else math.inf
+        return low, high if high <= reach else math.inf, method
+
+    def _solve(self, delta: float, rtol: float) -> Ends:
         log_delta = math.log(delta)
         return self._worst([self._end(tables, lambda one: one[0].epsilon(log_delta, rtol)) for tables in self._ends()])
 
