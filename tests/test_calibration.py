@@ -77,7 +77,10 @@ def test_the_whole_range_may_do():
         ((RandomizedResponse, 0, 1e-6, 1.0), "n must be an integer >= 1, got 0"),
         ((GRR(1.0, 3), 100, 1e-6, 1.0), "factory must be callable"),
         ((RandomizedResponse, None, 1e-6, 1.0), "factory must make a Randomizer, Protocol or VariationRatio, got"),
-        ((lambda e: None, 100, 1e-6, 1.0), "factory must make a Randomizer, Protocol or VariationRatio, got None from 1.0"),
+        (
+            (lambda e: None, 100, 1e-6, 1.0),
+            "factory must make a Randomizer, Protocol or VariationRatio, got None from 0.999999999",
+        ),
     ],
 )
 def test_bad_targets_are_refused(arguments, message):
