@@ -9,7 +9,7 @@ import pytest
 
 import shufflesim as ss
 from shufflesim import precision
-from shufflesim.bounds import Table
+from shufflesim.bounds import Claim, Table
 from shufflesim.mechanisms import GRR, OUE, RAPPOR, Laplace, LocalHash
 from shufflesim.protocols import BallsIntoBins
 
@@ -204,3 +204,21 @@ def test_bracket_is_the_safe_side():
     assert float(upper) == upper.upper
     assert float(lower) == lower.lower
     assert upper.slack == upper.upper - upper.lower
+
+
+def test_a_claim_with_a_name_of_its_own():
+    """A protocol may have an accountant that no other has; it counts for "sound" like any other."""
+
+    class Own:
+        local_epsilon = 1.0
+
+        def claims(self, crowd):
+            known = GRR(1.0, 4).claims(crowd)
+            value = next(c.value for c in known if c.bound == "blanket")
+            return [Claim("accountant", "upper", True, "a proof", "exact", value), *known]
+
+    table = ss.bound_table(Own(), 1000, 1e-6)
+    assert table["bound"].iloc[-1] == "accountant"
+    assert ss.epsilon(Own(), 1000, 1e-6, bound="accountant") == ss.epsilon(GRR(1.0, 4), 1000, 1e-6, bound="blanket")
+    with pytest.raises(ValueError, match="bound must be one of"):
+        ss.epsilon(GRR(1.0, 4), 1000, 1e-6, bound="accountant")

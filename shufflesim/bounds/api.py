@@ -228,17 +228,17 @@ def _check_rtol(rtol: Any) -> float:
 
 
 def claims_of(x: Bounded, crowd: Crowd) -> list[Claim]:
-    """Every claim of `x`, in the order of `BOUNDS`."""
+    """Every claim of `x`, in the order of `BOUNDS`; names of its own come last."""
     if isinstance(x, type) or not hasattr(x, "claims"):
         raise ValueError(f"x must be a VariationRatio, a Randomizer or a Protocol, got {x!r}")
-    return sorted(x.claims(crowd), key=lambda claim: BOUNDS.index(claim.bound))
+    return sorted(x.claims(crowd), key=lambda claim: BOUNDS.index(claim.bound) if claim.bound in BOUNDS else len(BOUNDS))
 
 
 def _select(x: Bounded, crowd: Crowd, bound: str) -> list[Claim]:
     claims = claims_of(x, crowd)
     if isinstance(bound, str) and bound == "sound":
         chosen = [c for c in claims if c.side == "upper" and c.sound and not c.baseline]
-    elif isinstance(bound, str) and bound in BOUNDS:
+    elif isinstance(bound, str) and (bound in BOUNDS or any(c.bound == bound for c in claims)):
         chosen = [c for c in claims if c.bound == bound]
     else:
         raise ValueError(f"bound must be one of {', '.join(BOUNDS)}, got {bound!r}; {nearest(str(bound), BOUNDS)}")

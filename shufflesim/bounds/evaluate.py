@@ -33,7 +33,7 @@ EXACT_MESSAGES = 1_000_000
 HOPELESS = 0.01
 # Messages outside the likeliest row, on average, up to which the sum is used for any number of messages.
 FEW = 50.0
-# Below this, in units of the largest X, incomplete beta functions may underflow; the contour integral works with logarithms.
+# Below this, in units of the largest X, weights and tails underflow together; the integrals work with logarithms.
 LOG_UNDERFLOW = -1500.0
 # Times that a sum may be repeated with more terms when the first guess of its size was too large.
 SUM_ATTEMPTS = 4
@@ -78,25 +78,23 @@ class Divergence:
         s = contour.saddle(self.table, self.count, eps)
         if s is None:
             return -math.inf, -math.inf, "exact sum"
-        terms = self._terms(s)
-        if (
-            (self.count.largest <= EXACT_MESSAGES or self._few(s))
-            and terms <= EXACT_TERMS
-            and (found := self._sum(s, EXACT_TERMS))
-        ):
-            return *found, "exact sum"
         accuracy = s.accuracy(self.count.largest)
-        low, high = -math.inf, math.inf
-        for attempt in self._attempts(s, rtol, terms):
-            ends, method = attempt()
+        lows, highs, method = [-math.inf], [math.inf], ""
+        for attempt in self._attempts(s, rtol):
+            ends, how = attempt()
             if ends is None:
                 continue
-            low, high = max(low, ends[0]), min(high, ends[1])
-            if high - low <= 4 * (rtol + accuracy) or accuracy >= HOPELESS:
+            lows.append(ends[0])
+            highs.append(ends[1])
+            method = how
+            if min(highs) - max(lows) <= 4 * (rtol + accuracy) or accuracy >= HOPELESS:
                 break
-        return low, high, method
+        if max(lows) > min(highs):
+            # Apart by more than the roundings that were allowed for: then what contains all of them.
+            return min(lows[1:]), max(highs[1:]), method
+        return max(lows), min(highs), method
 
-    def _attempts(self, s: contour.Saddle, rtol: float, terms: int) -> list[Attempt]:
+    def _attempts(self, s: contour.Saddle, rtol: float) -> list[Attempt]:
         """Ways to an enclosure, the cheapest that may reach the aim first; all are valid, so that they may be intersected."""
         per_node = smoothed.per_node(self.table, s)
 
@@ -117,7 +115,9 @@ class Divergence:
             self._windows_first = ends is not None
             return ends, method
 
-        more = partial(windows, CONTOUR_CELLS)
+        terms, more = self._terms(s), partial(windows, CONTOUR_CELLS)
+        if terms <= EXACT_TERMS and (self.count.largest <= EXACT_MESSAGES or self._few(s)):
+            return [by_sum, smooth, more]
         if self.table.size > MANY_ROWS:
             return [smooth, more]
         costs = min(smoothed.cells(self.table, self.count, s, rtol), SMOOTHED_CELLS)
