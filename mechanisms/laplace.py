@@ -63,9 +63,9 @@ class _LaplaceNoise(Randomizer):
         """The mean, shape (1,)."""
         return aggregate / n
 
-    def variance(self, truth: Array, n: int) -> Array:
+    def variance(self, total: Array, n: int) -> Array:
         """2 scale^2 / n, whatever the data."""
-        return np.full(np.shape(truth), 2 * self.scale**2 / n)
+        return np.full(np.shape(total)[1:], 2 * self.scale**2 / n)
 
     def cdf(self, value: float, reports: Array) -> Array:
         """Distribution function of a report given one value."""

@@ -138,7 +138,7 @@ class BallsIntoBins(Protocol):
         """All labels that came."""
         return float(aggregate.sum())
 
-    def variance(self, truth: Array, n: int) -> Array:
+    def variance(self, total: Array, n: int) -> Array:
         """The same for every label: E[D] (1/d)(1 - 1/d)."""
         return np.full(self.d, n * self.dummies * (1 / self.d) * (1 - 1 / self.d))
 

@@ -83,9 +83,13 @@ class SingleMessage(Protocol):
         """The randomizer's."""
         return self.randomizer.estimate(aggregate, n)
 
-    def variance(self, truth: Array, n: int) -> Array:
+    def variance(self, total: Array, n: int) -> Array:
         """The randomizer's."""
-        return self.randomizer.variance(truth, n)
+        return self.randomizer.variance(total, n)
+
+    def estimated_variance(self, aggregate: Array, n: int) -> Array:
+        """The randomizer's."""
+        return self.randomizer.estimated_variance(aggregate, n)
 
     def claims(self, crowd: Crowd) -> list[Claim]:
         """The randomizer's."""

@@ -63,6 +63,8 @@ def overview(simulations: Sequence[Simulation]) -> Figure:
     for ax, simulation in zip(axes, simulations, strict=False):
         if simulation.protocol.domain.target == "count":
             _counts(ax, simulation, _limits(simulations, simulation.n))
+        elif len(simulation.truth) > 1:
+            _means(ax, simulation)
         else:
             _mean(ax, simulation)
         name = textwrap.fill(simulation.protocol.name, TITLE_WIDTH)
@@ -168,6 +170,20 @@ def _mean(ax: Axes, simulation: Simulation) -> None:
     reach = 1.5 * float((rows[["ci_low", "ci_high"]] - truth).abs().to_numpy().max())
     ax.set(xlim=(-1, 1), ylim=(truth - reach, truth + reach), xticks=[])
     ax.set_ylabel("mean", fontsize="small")
+
+
+def _means(ax: Axes, simulation: Simulation) -> None:
+    """Several means, perhaps of different size: how far off each is."""
+    rows = simulation.estimates.head(POINTS)
+    ax.axhline(0, color=TRUTH, linewidth=1, label="truth")
+    _intervals(
+        ax,
+        rows.assign(**{c: rows[c] - rows["truth"] for c in ("estimate", "ci_high")}),
+        np.arange(len(rows)),
+        simulation.confidence,
+    )
+    ax.set_xticks([])
+    ax.set_ylabel("estimate minus truth", fontsize="small")
 
 
 def _intervals(ax: Axes, rows: pd.DataFrame, x: Any, confidence: float) -> None:

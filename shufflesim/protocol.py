@@ -44,8 +44,8 @@ class Protocol(ABC):
         """Unbiased estimate of the domain's target from the aggregate of n users' messages, shape (k,)."""
 
     @abstractmethod
-    def variance(self, truth: Array, n: int) -> Array:
-        """Exact variance of each estimate if `truth` are the true targets, shape (k,)."""
+    def variance(self, total: Array, n: int) -> Array:
+        """Exact variance of each estimate for data with the domain's summary `total` (counts per category), shape (k,)."""
 
     @property
     @abstractmethod
@@ -75,6 +75,10 @@ class Protocol(ABC):
     def name(self) -> str:
         """What tables call it."""
         return repr(self)
+
+    def estimated_variance(self, aggregate: Array, n: int) -> Array:
+        """What the messages say about `variance`: its value at the estimates, brought into their range for this purpose."""
+        return self.variance(self.domain.plausible(self.estimate(aggregate, n), n), n)
 
     def sample_aggregate(self, totals: Array, rng: np.random.Generator) -> Array | None:
         """Draw the aggregate of all messages from the counts per input alone, exactly; None if there is no way."""

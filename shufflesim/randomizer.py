@@ -66,8 +66,8 @@ class Randomizer(ABC):
         """Unbiased estimate of the domain's target (counts or mean) from the aggregate of n reports, shape (k,)."""
 
     @abstractmethod
-    def variance(self, truth: Array, n: int) -> Array:
-        """Exact variance of each estimate if `truth` are the true targets, shape (k,)."""
+    def variance(self, total: Array, n: int) -> Array:
+        """Exact variance of each estimate for data with the domain's summary `total` (counts per category), shape (k,)."""
 
     @property
     @abstractmethod
@@ -78,6 +78,15 @@ class Randomizer(ABC):
     @abstractmethod
     def examples(cls) -> Iterator[Self]:
         """Typical, tiny and extreme instances, shared by tests, docs and benchmarks."""
+
+    def estimated_variance(self, aggregate: Array, n: int) -> Array:
+        """What the reports say about `variance`: its value at the estimates, brought into their range for this purpose."""
+        return self.variance(self.domain.plausible(self.estimate(aggregate, n), n), n)
+
+    def inputs(self) -> Array:
+        """Values in the order of the rows of `channel`; codes unless overridden."""
+        law = self.channel()
+        return np.arange(0 if law is None else len(law))
 
     def log_channel(self) -> Array | None:
         """Log of the law as a matrix, shape (inputs, outcomes); None if it is continuous or too large."""
@@ -153,10 +162,10 @@ class CategoricalRandomizer(Randomizer):
         a, b = self.support
         return (self.supports(aggregate) - n * b) / (a - b)
 
-    def variance(self, truth: Array, n: int) -> Array:
+    def variance(self, total: Array, n: int) -> Array:
         """Variance of each estimated count."""
         a, b = self.support
-        return (truth * (a * (1 - a)) + (n - truth) * (b * (1 - b))) / (a - b) ** 2
+        return (total * (a * (1 - a)) + (n - total) * (b * (1 - b))) / (a - b) ** 2
 
 
 class ChannelRandomizer(Randomizer):
@@ -240,11 +249,11 @@ class ChannelRandomizer(Randomizer):
         """Unbiased counts: the channel's pseudo-inverse applied to the counts per outcome."""
         return aggregate @ self._inverse()
 
-    def variance(self, truth: Array, n: int) -> Array:
+    def variance(self, total: Array, n: int) -> Array:
         """sum_x c_x (E[g^2 | x] - E[g | x]^2) for the linear estimator g."""
         law, inverse = self.checked_channel(), self._inverse()
         per_input = law @ inverse**2 - (law @ inverse) ** 2
-        return truth @ per_input
+        return total @ per_input
 
     def _inverse(self) -> Array:
         law = self.checked_channel()

@@ -39,7 +39,9 @@ class Simulation:
     n, delta, confidence, method : int, float, float, str
         As asked for.
     labels, truth, estimate : ndarray, shape (k,)
-        Values, true targets and their unbiased estimates; counts of users, or a mean.
+        Values, true targets and their unbiased estimates; counts of users (sums over them), or means.
+    variance, estimated_variance : ndarray, shape (k,)
+        Exact variance of the estimates for these data, and what the messages say about it.
     messages : float
         Messages that the analyzer received.
     entropy, spawn_key : int, tuple
@@ -55,6 +57,8 @@ class Simulation:
     labels: Array
     truth: Array
     estimate: Array
+    variance: Array
+    estimated_variance: Array
     messages: float
     entropy: Any
     spawn_key: tuple[int, ...]
@@ -65,16 +69,13 @@ class Simulation:
     def estimates(self) -> pd.DataFrame:
         """One row a value: value, truth, estimate, stderr, ci_low, ci_high.
 
-        The standard error is the exact one at the estimate, brought into the possible range for this purpose only; the
-        estimate itself is unbiased and never clipped, so that it can be negative.
+        The standard error is what the messages say about the exact one, `variance`; the estimate itself is unbiased and never
+        clipped, so that a count can be negative.
         """
         import pandas as pd
         from scipy import special
 
-        feasible = self.estimate
-        if self.protocol.domain.target == "count":
-            feasible = np.clip(feasible, 0, self.n)
-        stderr = np.sqrt(self.protocol.variance(feasible, self.n))
+        stderr = np.sqrt(self.estimated_variance)
         z = float(special.ndtri(0.5 + self.confidence / 2))
         return pd.DataFrame(
             {
@@ -100,7 +101,7 @@ class Simulation:
     @property
     def expected_rmse(self) -> float:
         """Root of the mean exact variance at the truth."""
-        return float(np.sqrt(np.mean(self.protocol.variance(self.truth, self.n))))
+        return float(np.sqrt(np.mean(self.variance)))
 
     @cached_property
     def cost(self) -> pd.DataFrame:
@@ -223,17 +224,18 @@ class Simulation:
             from matplotlib.figure import Figure
 
             ax = Figure(figsize=(9, 4.5), layout="constrained").add_subplot()
-        rows = self.estimates
-        shown = rows
-        if self.protocol.domain.target == "count":
-            shown = rows.sort_values("truth", ascending=False, kind="stable").head(PLOTTED)
+        rows, counts = self.estimates, self.protocol.domain.target == "count"
+        shown = rows.sort_values("truth", ascending=False, kind="stable") if counts else rows
+        shown = shown.head(PLOTTED)
+        # Several means may be of different size: what is off is what can be seen.
+        origin = shown["truth"] if len(shown) > 1 and not counts else 0.0
         place = np.arange(len(shown))
-        ax.bar(place, shown["truth"], color="#c9d6e3", label="truth", width=0.8 if len(shown) > 1 else 0.3)
-        half = shown["ci_high"] - shown["estimate"]
+        if counts or len(shown) == 1:
+            ax.bar(place, shown["truth"], color="#c9d6e3", label="truth", width=0.8 if len(shown) > 1 else 0.3)
         ax.errorbar(
             place,
-            shown["estimate"],
-            yerr=half,
+            shown["estimate"] - origin,
+            yerr=shown["ci_high"] - shown["estimate"],
             fmt="o",
             color="#b3450b",
             markersize=4,
@@ -248,9 +250,9 @@ class Simulation:
             span = 4 * max(abs(low - middle), abs(high - middle), 1e-12)
             ax.set_ylim(middle - span, middle + span)
         ax.axhline(0, color="black", linewidth=0.6)
-        ax.set_ylabel("users" if self.protocol.domain.target == "count" else "mean")
+        ax.set_ylabel("users" if counts else "mean" if len(shown) == 1 else "estimate minus truth")
         left_out = len(rows) - len(shown)
-        more = f"; {len(shown)} most frequent of {len(rows)} values" if left_out else ""
+        more = f"; {len(shown)} {'most frequent' if counts else 'first'} of {len(rows)} values" if left_out else ""
         ax.set_title(f"{self.protocol.name}, {self.n:,} users{more}")
         ax.legend()
         return ax

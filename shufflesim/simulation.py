@@ -40,8 +40,9 @@ def simulate(
     ----------
     protocol : Protocol or Randomizer
         A randomizer counts as the protocol in which everybody sends one report.
-    data : array_like, shape (n,)
-        One value per user, in the protocol's domain. A pandas categorical keeps its labels in the result.
+    data : array_like, shape (n, ...)
+        One value per user, in the protocol's domain: codes, numbers, or rows of `domain.shape`. Pandas objects keep their labels
+        in the result.
     delta : float
         Probability, in (0, 1), for the privacy table.
     seed : int or numpy.random.SeedSequence, optional
@@ -95,7 +96,7 @@ def simulate(
     chunk = BLOCK if chunk_size is None else check_integer("chunk_size", chunk_size, low=1)
 
     started = time.perf_counter()
-    values = _as_vector(data)
+    values = protocol.domain.collect(data)
     n = len(values)
     total: Any = 0
     aggregate: Any = 0
@@ -113,15 +114,16 @@ def simulate(
             progress(stop)
     if method == "counts":
         aggregate, messages = _draw_counts(protocol, total, n, root)
-    truth = protocol.domain.truth(total, n)
     return Simulation(
         protocol=protocol,
         n=n,
         delta=delta,
         confidence=confidence,
-        labels=_labels(protocol, data),
-        truth=truth,
+        labels=protocol.domain.labels_of(data),
+        truth=protocol.domain.truth(total, n),
         estimate=protocol.estimate(aggregate, n),
+        variance=protocol.variance(total, n),
+        estimated_variance=protocol.estimated_variance(aggregate, n),
         messages=messages,
         entropy=root.entropy,
         spawn_key=root.spawn_key,
@@ -141,21 +143,6 @@ def _root(seed: int | np.random.SeedSequence | None) -> np.random.SeedSequence:
     return np.random.SeedSequence() if seed is None else np.random.SeedSequence(check_integer("seed", seed, low=0))
 
 
-def _as_vector(data: Any) -> Any:
-    """The data as something that slices by position; categoricals stay what they are."""
-    if getattr(getattr(data, "dtype", None), "name", None) == "category":
-        values = data.array if hasattr(data, "array") else data
-    else:
-        values = np.asarray(data)
-        if values.ndim != 1:
-            raise ValueError(f"data must be one-dimensional, got shape {values.shape}")
-        if np.ma.isMaskedArray(data):
-            values = data
-    if len(values) == 0:
-        raise ValueError("data must hold at least one user, got none")
-    return values
-
-
 def _run_block(protocol: Protocol, part: Array, rng: np.random.Generator) -> tuple[Array, int]:
     """Aggregate and number of messages of one block of users."""
     encoded = protocol.encode(part, rng)
@@ -168,10 +155,3 @@ def _draw_counts(protocol: Protocol, total: Array, n: int, root: np.random.SeedS
     if drawn is None:
         raise ValueError(f"method='counts' needs a protocol with an exact sampler of its aggregate, got {protocol.name}")
     return drawn, protocol.messages_in(drawn, n)
-
-
-def _labels(protocol: Protocol, data: Any) -> Array:
-    dtype: Any = getattr(data, "dtype", None)
-    if getattr(dtype, "name", None) == "category":
-        return np.asarray(dtype.categories)
-    return protocol.domain.labels

@@ -61,7 +61,7 @@ def _sampler(randomizer: Randomizer, rng: np.random.Generator) -> tuple[bool, st
     values = randomizer.domain.validate(randomizer.domain.example(INPUTS, rng))
     distances = []
     for value in values:
-        reports = randomizer.randomize(np.full(SAMPLES, value), rng)
+        reports = randomizer.randomize(np.repeat(value[None], SAMPLES, axis=0), rng)
         expected = randomizer.cdf(value, np.sort(reports)) if reports.ndim == 1 else None
         if expected is None:
             return True, "no law to compare with; see the estimator"
@@ -77,9 +77,9 @@ def _against_channel(randomizer: Randomizer, law: Array, rng: np.random.Generato
     if np.any(np.abs(law.sum(axis=1) - 1) > 1e-9):
         return False, f"rows of the law sum to {law.sum(axis=1)}"
     worst, where = 1.0, "every cell as expected"
-    inputs = range(min(law.shape[0], INPUTS))
+    held, inputs = randomizer.inputs(), range(min(law.shape[0], INPUTS))
     for x in inputs:
-        values = randomizer.domain.validate(np.full(SAMPLES, x))
+        values = randomizer.domain.validate(np.repeat(held[x : x + 1], SAMPLES, axis=0))
         counts = np.bincount(randomizer.outcome(randomizer.randomize(values, rng)), minlength=law.shape[1])
         if counts.size > law.shape[1]:
             return False, f"input {x} gave an outcome beyond the {law.shape[1]} of the law"

@@ -1,0 +1,22 @@
+"""What a user holds: validation of data, and what is estimated about it."""
+
+from .base import Array, Domain
+from .categories import Categories, Sets, categorical
+from .keyvalue import KeyValues
+from .numbers import Box, Interval, UnitVectors
+from .points import Map, Plane, Points
+
+__all__ = [
+    "Array",
+    "Box",
+    "Categories",
+    "Domain",
+    "Interval",
+    "KeyValues",
+    "Map",
+    "Plane",
+    "Points",
+    "Sets",
+    "UnitVectors",
+    "categorical",
+]
