@@ -19,21 +19,28 @@ from .bounds import (
     epsilon,
     renyi,
 )
-from .domains import categorical
+from .channel import Channel, ChannelRandomizer
+from .domains import Map, Plane, categorical
 from .protocol import Protocol
-from .randomizer import ChannelRandomizer, Randomizer
+from .randomizer import Randomizer
 from .results import Simulation
+from .sampled import Sampled, SampledRandomizer
 from .shuffler import Shuffler
 from .simulation import simulate
 
 __all__ = [
     "Bracket",
+    "Channel",
     "ChannelRandomizer",
     "LaplacePair",
+    "Map",
     "PlanarLaplacePair",
+    "Plane",
     "Protocol",
     "Randomizer",
     "Round",
+    "Sampled",
+    "SampledRandomizer",
     "Shuffler",
     "Simulation",
     "TwoLevel",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from dataclasses import fields
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,17 +12,10 @@ import numpy as np
 from ._checks import check_epsilon
 from .bounds.claim import Claim
 from .bounds.crowd import Crowd
+from .bounds.enumerated import LOG_TINY
 from .bounds.groups import OutcomeGroups, enumerate_groups, group_claims
 from .bounds.ratio import VariationRatio
 from .domains import Array, Categories, Domain
-
-# Departure of a channel's row sums from 1 that is rounding, not a mistake.
-LAW_TOLERANCE = 1e-12
-# Rounding of a sum of absolute differences, per outcome; and how close to the largest beta counts as the largest.
-DECLARATION_SLACK = 4e-16
-SNAP = 1e-12
-# Below this, exp gives a denormal number or 0.
-LOG_TINY = -745.0
 
 
 class Randomizer(ABC):
@@ -30,7 +24,8 @@ class Randomizer(ABC):
     Subclasses are frozen dataclasses with a field `epsilon`. A subclass writes `domain`, `amplification`, `randomize`,
     `aggregate`, `estimate`, `variance`, `bits` and `examples`; and what it knows of its law: `log_channel` (tiny instances),
     `cdf` (continuous reports) and `groups` (likelihood ratios in closed form). If the law is a small matrix, subclass
-    `ChannelRandomizer` instead: then `channel` alone is enough.
+    `ChannelRandomizer` instead: then `channel` alone is enough. If all you have is a sampler and a likelihood, see
+    `SampledRandomizer`.
 
     Attributes
     ----------
@@ -105,6 +100,25 @@ class Randomizer(ABC):
         """Distribution function of a real-valued report given one value; None if reports are discrete."""
         return None
 
+    def log_likelihood(self, value: Any, reports: Array) -> Array | None:
+        """Log-probability or log-density of reports given one value, up to a constant, shape (n,); None if not at hand."""
+        return None
+
+    def histogram_law(self) -> Array | None:
+        """The law as a matrix if `aggregate` counts its columns, for maximum likelihood; None otherwise."""
+        return None
+
+    def with_epsilon(self, epsilon: float) -> Self:
+        """The same randomizer with another budget; parameters that were the best choice are chosen anew."""
+        known = {f.name: f for f in fields(self) if f.init}  # type: ignore[arg-type]
+        if "epsilon" not in known:
+            raise ValueError(f"randomizer must have a parameter epsilon for another budget, got {self!r}")
+        given = {name: getattr(self, name) for name in known}
+        free = {name: None for name, f in known.items() if f.default is None}
+        if free and type(self)(**{**given, **free}) == self:
+            given.update(free)
+        return type(self)(**{**given, "epsilon": epsilon})
+
     def groups(self) -> tuple[OutcomeGroups, ...]:
         """Grouped law for the worst pairs and the inputs of the others; by enumeration of `channel` unless overridden."""
         law = self.channel()
@@ -166,108 +180,3 @@ class CategoricalRandomizer(Randomizer):
         """Variance of each estimated count."""
         a, b = self.support
         return (total * (a * (1 - a)) + (n - total) * (b * (1 - b))) / (a - b) ** 2
-
-
-class ChannelRandomizer(Randomizer):
-    """A randomizer of d categories given by its law alone: write `channel`, get everything else.
-
-    The sampler inverts the rows' distribution functions; the estimator is the least-squares inverse of the channel; the
-    amplification parameters are read off by enumeration.
-
-    Examples
-    --------
-    >>> from dataclasses import dataclass
-    >>> @dataclass(frozen=True)
-    ... class Stay(ChannelRandomizer):
-    ...     epsilon: float
-    ...     def channel(self):
-    ...         e = np.exp(self.epsilon)
-    ...         return np.array([[e, 1, 1], [1, e, 1], [1, 1, e]]) / (e + 2)
-    >>> Stay(1.0).amplification
-    VariationRatio(p=2.71828, beta=0.364175, q=2.71828)
-    """
-
-    @abstractmethod
-    def channel(self) -> Array:
-        """The law, shape (d, outcomes): rows are inputs, non-negative and summing to 1."""
-
-    def log_channel(self) -> Array:
-        """Log of `channel`; -inf for impossible outcomes."""
-        with np.errstate(divide="ignore"):
-            return np.log(self.checked_channel())
-
-    def checked_channel(self) -> Array:
-        """`channel`, validated."""
-        law = np.asarray(self.channel(), dtype=float)
-        if law.ndim != 2 or min(law.shape) < 2:
-            raise ValueError(f"channel must be a matrix with at least 2 rows and 2 columns, got shape {law.shape}")
-        if not np.all(np.isfinite(law)) or law.min() < 0:
-            raise ValueError(f"channel must be finite and >= 0, got {law.min()!r} as its smallest entry")
-        worst = float(np.abs(law.sum(axis=1) - 1).max())
-        if worst > LAW_TOLERANCE * law.shape[1]:
-            raise ValueError(f"channel must have rows that sum to 1, got a row that is off by {worst:.3g}")
-        return law
-
-    @property
-    def domain(self) -> Domain:
-        """One category a row."""
-        return Categories(self.checked_channel().shape[0])
-
-    @property
-    def local_epsilon(self) -> float:
-        """Enumerated, whatever `epsilon` says; `check_randomizer` compares the two."""
-        return self.amplification.local_epsilon
-
-    @property
-    def amplification(self) -> VariationRatio:
-        """Enumerated: largest ratio, largest total variation; q = p and q_star = q."""
-        law = self.checked_channel()
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratios = law[:, None, :] / law[None, :, :]
-        p = float(np.nanmax(ratios))
-        beta = float(max(0.5 * np.abs(a - b).sum() for a in law for b in law))
-        if p == np.inf:
-            raise ValueError("channel must not have an outcome that only some inputs produce, got one: eps is infinite")
-        # Rounded to the safe side; a beta within rounding of the largest is the largest.
-        p = np.nextafter(p * (1 + 4e-16), np.inf)
-        top, beta = (p - 1) / (p + 1), beta + DECLARATION_SLACK * law.shape[1]
-        return VariationRatio(p, top if beta >= top * (1 - SNAP) else beta, p)
-
-    def randomize(self, values: Array, rng: np.random.Generator) -> Array:
-        """Columns drawn from each user's row, shape (n,)."""
-        law = self.checked_channel()
-        # Rows laid end to end: row x occupies (x, x + 1], one sorted search serves all users.
-        edges = (np.cumsum(law, axis=1) / law.sum(axis=1, keepdims=True) + np.arange(law.shape[0])[:, None]).ravel()
-        found = np.searchsorted(edges, values + rng.random(values.shape[0]), side="right")
-        return (found - values.astype(np.intp) * law.shape[1]).clip(0, law.shape[1] - 1)
-
-    def aggregate(self, reports: Array) -> Array:
-        """Counts per outcome."""
-        return np.bincount(reports, minlength=self.checked_channel().shape[1])
-
-    def estimate(self, aggregate: Array, n: int) -> Array:
-        """Unbiased counts: the channel's pseudo-inverse applied to the counts per outcome."""
-        return aggregate @ self._inverse()
-
-    def variance(self, total: Array, n: int) -> Array:
-        """sum_x c_x (E[g^2 | x] - E[g | x]^2) for the linear estimator g."""
-        law, inverse = self.checked_channel(), self._inverse()
-        per_input = law @ inverse**2 - (law @ inverse) ** 2
-        return total @ per_input
-
-    def _inverse(self) -> Array:
-        law = self.checked_channel()
-        inverse = np.linalg.pinv(law)
-        if not np.allclose(law @ inverse, np.eye(law.shape[0]), atol=1e-6):
-            raise ValueError("channel must have linearly independent rows for an unbiased estimate, got dependent ones")
-        return inverse
-
-    @property
-    def bits(self) -> float:
-        """log2 of the number of outcomes, rounded up."""
-        return float(np.ceil(np.log2(self.checked_channel().shape[1])))
-
-    @classmethod
-    def examples(cls) -> Iterator[Self]:
-        """None by default: a class under construction is checked on the instance at hand."""
-        return iter(())

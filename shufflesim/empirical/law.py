@@ -10,10 +10,11 @@ import numpy as np
 from scipy import special
 
 from ..bounds import Crowd, MessageCount, OutcomeGroups, Table
+from ..bounds.enumerated import LOG_TINY, log_ratio, neutral_ratio, total_variations
 from ..bounds.evaluate import Divergence
 from ..bounds.groups import enumerate_groups
 from ..domains import Array
-from ..randomizer import LOG_TINY, Randomizer
+from ..randomizer import Randomizer
 from .report import Check
 
 # Probability of a false alarm of one sampler check on a correct sampler, whatever the number of cells.
@@ -22,6 +23,11 @@ FALSE_ALARM = 1e-9
 SAMPLES = 400_000
 # Inputs whose reports are compared with the law.
 INPUTS = 6
+# Pairs of inputs and bins of the odds on which a sampler is compared with a likelihood.
+LIKELIHOOD_INPUTS = 3
+BINS = 20
+# Rounding of a difference of log-likelihoods.
+RATIO_ATOL = 1e-9
 # Relative rounding allowed between a declaration and the enumerated truth.
 DECLARATION_RTOL = 1e-12
 # Absolute rounding of enumerated log-ratios and total variations of small laws.
@@ -64,12 +70,48 @@ def _sampler(randomizer: Randomizer, rng: np.random.Generator) -> tuple[bool, st
         reports = randomizer.randomize(np.repeat(value[None], SAMPLES, axis=0), rng)
         expected = randomizer.cdf(value, np.sort(reports)) if reports.ndim == 1 else None
         if expected is None:
-            return True, "no law to compare with; see the estimator"
+            return _against_likelihood(randomizer, values, rng)
         steps = np.arange(SAMPLES + 1) / SAMPLES
         distances.append(max(float((steps[1:] - expected).max()), float((expected - steps[:-1]).max())))
     # Dvoretzky-Kiefer-Wolfowitz: Pr[distance > t] <= 2 exp(-2 n t^2), exact for every n.
     limit = math.sqrt(math.log(2 * len(distances) / FALSE_ALARM) / (2 * SAMPLES))
     return max(distances) <= limit, f"largest distance of distribution functions {max(distances):.4f}, limit {limit:.4f}"
+
+
+def _against_likelihood(randomizer: Randomizer, values: Array, rng: np.random.Generator) -> tuple[bool, str]:
+    """Given the reports, which of two inputs each came from is a coin with the likelihoods' odds: compared bin by bin.
+
+    Exact: Bernstein's inequality for sums of independent coins, Bonferroni over bins and pairs. And no ratio beyond e^epsilon.
+    """
+    if randomizer.log_likelihood(values[0], randomizer.randomize(values[:1], rng)) is None:
+        return True, "no law to compare with; see the estimator"
+    held = randomizer.inputs()
+    if len(held):
+        values = randomizer.domain.validate(held)
+    chosen = np.unique(np.linspace(0, len(values) - 1, LIKELIHOOD_INPUTS).astype(int))
+    pairs = list(itertools.combinations(chosen, 2))
+    log_alarm = math.log(2 * len(pairs) * BINS / FALSE_ALARM)
+    worst, largest = 0.0, 0.0
+    for i, j in pairs:
+        second = rng.random(SAMPLES) < 0.5
+        mixed = np.where(second.reshape(-1, *[1] * (values.ndim - 1)), values[j], values[i])
+        reports = randomizer.randomize(randomizer.domain.validate(mixed), rng)
+        logs = [randomizer.log_likelihood(values[k], reports) for k in (i, j)]
+        ratio = np.asarray(logs[1]) - np.asarray(logs[0])
+        if ratio.shape != (SAMPLES,) or np.isnan(ratio).any():
+            return False, f"log_likelihood gave shape {ratio.shape} or NaN"
+        largest = max(largest, float(np.abs(ratio).max()))
+        odds = special.expit(ratio)
+        bins = np.minimum((odds * BINS).astype(int), BINS - 1)
+        off = np.abs(np.bincount(bins, weights=second - odds, minlength=BINS))
+        spread = np.bincount(bins, weights=odds * (1 - odds), minlength=BINS)
+        limit = log_alarm / 3 + np.sqrt(log_alarm**2 / 9 + 2 * spread * log_alarm)
+        worst = max(worst, float((off / limit).max()))
+    detail = f"likelihood ratios against labels: {worst:.2f} of the limit; largest log-ratio {largest:.6g}"
+    allowed = randomizer.local_epsilon * (1 + DECLARATION_RTOL) + RATIO_ATOL
+    if largest > allowed:
+        return False, f"{detail} > epsilon = {randomizer.local_epsilon:.6g}"
+    return worst <= 1, detail
 
 
 def _against_channel(randomizer: Randomizer, law: Array, rng: np.random.Generator) -> tuple[bool, str]:
@@ -96,17 +138,15 @@ def _against_channel(randomizer: Randomizer, law: Array, rng: np.random.Generato
 
 def true_parameters(log_law: Array) -> tuple[float, float, float]:
     """(log p, beta, log q) of a channel by enumeration: largest log-ratio of two inputs, and largest total variation."""
-    possible = log_law[:, log_law.max(axis=0) > -np.inf]
-    log_p = float((possible.max(axis=0) - possible.min(axis=0)).max())
-    law = np.exp(np.maximum(log_law, LOG_TINY))
-    beta = max(0.5 * float(np.abs(a - b).sum()) for a, b in itertools.combinations(law, 2))
-    return log_p, beta, log_p
+    log_p = log_ratio(log_law)
+    return log_p, max(total_variations(np.exp(np.maximum(log_law, LOG_TINY))).values()), log_p
 
 
 def _declaration(randomizer: Randomizer, rng: np.random.Generator) -> tuple[bool, str]:
     declared, log_law = randomizer.amplification, randomizer.log_channel()
     if log_law is None:
         return True, f"{declared!r}, no enumerable law to compare with"
+    log_law = np.asarray(log_law, dtype=float)
     log_p, beta, log_q = true_parameters(log_law)
     # Rounding of a log-ratio is absolute, of a sum of probabilities as well.
     problems = [
@@ -120,8 +160,11 @@ def _declaration(randomizer: Randomizer, rng: np.random.Generator) -> tuple[bool
         )
         if found > said * (1 + DECLARATION_RTOL) + LAW_ATOL
     ]
-    found = f"found epsilon={log_p:.6g}, beta={beta:.6g}; declared {declared!r}"
-    return not problems, "; ".join(problems) or found
+    # Not a limit: for pairs that differ less than the worst one a smaller q_star than their own can be right as well.
+    law = np.exp(np.maximum(log_law, LOG_TINY))
+    enough = neutral_ratio(law, declared.p, declared.q) if declared.p < math.inf else declared.q
+    found = f"p={math.exp(min(log_p, 700.0)):.6g}, beta={beta:.6g}, q={math.exp(min(log_q, 700.0)):.6g}, q_star={enough:.6g}"
+    return not problems, "; ".join([*problems, f"found epsilon={log_p:.6g}, {found}; declared {declared!r}"])
 
 
 def _two_users(randomizer: Randomizer, rng: np.random.Generator) -> tuple[bool, str]:
