@@ -91,6 +91,10 @@ class SingleMessage(Protocol):
         """The randomizer's."""
         return self.randomizer.estimated_variance(aggregate, n)
 
+    def histogram_law(self) -> Array | None:
+        """The randomizer's."""
+        return self.randomizer.histogram_law()
+
     def claims(self, crowd: Crowd) -> list[Claim]:
         """The randomizer's."""
         return self.randomizer.claims(crowd)

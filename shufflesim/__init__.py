@@ -20,6 +20,7 @@ from .bounds import (
     renyi,
 )
 from .channel import Channel, ChannelRandomizer
+from .comparison import compare
 from .domains import Map, Plane, categorical
 from .protocol import Protocol
 from .randomizer import Randomizer
@@ -52,6 +53,7 @@ __all__ = [
     "categorical",
     "check_protocol",
     "check_randomizer",
+    "compare",
     "compose",
     "delta",
     "epsilon",
@@ -60,7 +62,7 @@ __all__ = [
 ]
 
 # Imported on first use: they bring SciPy, pandas, matplotlib or mpmath, which a short script may not need.
-_LATE_MODULES = ("catalogue", "datasets", "domains", "empirical", "mechanisms", "plots", "precision", "protocols")
+_LATE_MODULES = ("catalogue", "datasets", "domains", "empirical", "mechanisms", "plots", "postprocess", "precision", "protocols")
 _LATE_NAMES = {"check_protocol": "empirical", "check_randomizer": "empirical"}
 
 

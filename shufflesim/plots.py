@@ -26,6 +26,10 @@ TRUTH = "#44617d"
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000", "#999999")
 STYLES = ("-", "--", ":")
 MARKERS = ("", "s", "v", "o")
+POINT_MARKERS = ("o", "s", "^", "v", "D", "P", "X", "*", "<", ">", "h")
+# Characters in a line of a legend, and the margin around points on logarithmic scales.
+LEGEND_WIDTH = 40
+AROUND = 1.6
 # Points in one panel; beyond it the most frequent values are drawn.
 POINTS = 1000
 COLUMNS = 4
@@ -140,6 +144,52 @@ def amplification(
     if not several[0]:
         ax.set_xscale("log")
     ax.grid(visible=True, color="#dddddd", linewidth=0.6)
+    ax.figure.legend(loc="outside right upper", frameon=False, fontsize="small")
+    return ax
+
+
+def comparison(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
+    """Draw what `compare` found: error against bits of a report, both on logarithmic scales; lower left is better.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        As `compare` returns it.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    ValueError
+        If it is no such table.
+    """
+    from matplotlib.figure import Figure
+
+    missing = {"randomizer", "epsilon", "bits", "rmse"} - set(getattr(table, "columns", ()))
+    if missing or not len(table):
+        raise ValueError(f"table must be a result of compare with at least one row, got no {sorted(missing) or 'row'}")
+    if ax is None:
+        ax = Figure(figsize=(9.0, 4.8), layout="constrained").subplots()
+    for i, row in enumerate(table.to_dict("records")):
+        ax.plot(
+            row["bits"],
+            row["rmse"],
+            linestyle="none",
+            color=COLOURS[i % len(COLOURS)],
+            marker=POINT_MARKERS[i % len(POINT_MARKERS)],
+            markersize=8,
+            label=textwrap.fill(row["randomizer"], LEGEND_WIDTH),
+        )
+    # Whatever the values: an axis that spans less than a factor of 2 has no labelled tick on a logarithmic scale.
+    for scale, values in ((ax.set_xlim, table["bits"]), (ax.set_ylim, table["rmse"])):
+        scale(values.min() / AROUND, values.max() * AROUND)
+    ax.set(xscale="log", yscale="log", xlabel="bits of a report", ylabel="root mean square error")
+    ax.set_title(f"equal central privacy: eps <= {table['epsilon'].max():.4g}", fontsize="medium")
+    ax.grid(visible=True, which="both", color="#eeeeee", linewidth=0.6)
     ax.figure.legend(loc="outside right upper", frameon=False, fontsize="small")
     return ax
 

@@ -80,6 +80,10 @@ class Protocol(ABC):
         """What the messages say about `variance`: its value at the estimates, brought into their range for this purpose."""
         return self.variance(self.domain.plausible(self.estimate(aggregate, n), n), n)
 
+    def histogram_law(self) -> Array | None:
+        """The law of one user's message as a matrix if `aggregate` counts its columns, for maximum likelihood; None otherwise."""
+        return None
+
     def sample_aggregate(self, totals: Array, rng: np.random.Generator) -> Array | None:
         """Draw the aggregate of all messages from the counts per input alone, exactly; None if there is no way."""
         return None

@@ -17,7 +17,7 @@ import numpy as np
 
 from ._version import __version__
 from .bounds import bound_table
-from .domains import Array
+from .domains import Array, Categories
 from .protocol import Protocol
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ class Simulation:
         Values, true targets and their unbiased estimates; counts of users (sums over them), or means.
     variance, estimated_variance : ndarray, shape (k,)
         Exact variance of the estimates for these data, and what the messages say about it.
+    aggregate : ndarray
+        What the analyzer summed up.
     messages : float
         Messages that the analyzer received.
     entropy, spawn_key : int, tuple
@@ -59,6 +61,7 @@ class Simulation:
     estimate: Array
     variance: Array
     estimated_variance: Array
+    aggregate: Array
     messages: float
     entropy: Any
     spawn_key: tuple[int, ...]
@@ -87,6 +90,50 @@ class Simulation:
                 "ci_high": self.estimate + z * stderr,
             }
         )
+
+    def postprocessed(self, method: str) -> pd.DataFrame:
+        """Estimated counts brought into shape, at the price of a bias; nothing of it is done unless asked for.
+
+        Parameters
+        ----------
+        method : {"clip", "normalise", "simplex", "norm-sub", "maximum-likelihood"}
+            See `shufflesim.postprocess`; the last needs a randomizer whose law is a matrix.
+
+        Returns
+        -------
+        pandas.DataFrame
+            value, truth, estimate and postprocessed; without standard errors, which are for the unbiased estimate.
+
+        Raises
+        ------
+        ValueError
+            For an unknown method, or estimates that are no counts of users.
+
+        Examples
+        --------
+        >>> import shufflesim as ss
+        >>> result = ss.simulate(ss.mechanisms.GRR(0.5, 4), [0, 0, 1, 2] * 50, delta=1e-6, seed=2)
+        >>> bool((result.postprocessed("simplex")["postprocessed"] >= 0).all())
+        True
+        """
+        from . import postprocess
+
+        known = [*postprocess.METHODS, "maximum-likelihood"]
+        if not isinstance(method, str) or method not in known:
+            raise ValueError(f"method must be one of {', '.join(known)}, got {method!r}")
+        domain = self.protocol.domain
+        if not isinstance(domain, Categories):
+            raise ValueError(f"postprocessed must be for counts of one category per user, got {domain!r}")
+        if method == "maximum-likelihood":
+            law = self.protocol.histogram_law()
+            if law is None:
+                raise ValueError(
+                    f"maximum-likelihood must have a protocol whose aggregate counts outcomes, got {self.protocol.name}"
+                )
+            found = postprocess.maximum_likelihood(self.aggregate, law)
+        else:
+            found = postprocess.METHODS[method](self.estimate, self.n)
+        return self.estimates[["value", "truth", "estimate"]].assign(postprocessed=found)
 
     @cached_property
     def privacy(self) -> pd.DataFrame:

@@ -124,6 +124,7 @@ def simulate(
         estimate=protocol.estimate(aggregate, n),
         variance=protocol.variance(total, n),
         estimated_variance=protocol.estimated_variance(aggregate, n),
+        aggregate=aggregate,
         messages=messages,
         entropy=root.entropy,
         spawn_key=root.spawn_key,

@@ -48,7 +48,7 @@ def neutral_ratio(law: Array, p: float, q: float) -> float:
     Notes
     -----
     For a pair with laws R0, R1 the parts that tell the inputs apart are (R0 - R1)_+/beta and (R1 - R0)_+/beta, and the rest,
-    omega Q*, has mass (p min - max)/(p - 1) on each outcome (min and max of R0, R1). Every input's law holds a clone of the former
+    omega Q*, has mass (p min - max)/(p - 1) on each outcome (min and max of R0, R1). Every input's law holds a clone of these
     with weight p |R0 - R1|/((p - 1) q), and therefore one of the latter with weight 1/q_star if q_star is at least
 
         omega Q*(y) / (min_x R_x(y) - |R0(y) - R1(y)| / ((1 - 1/p) q))    for all outcomes y.
