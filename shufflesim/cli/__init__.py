@@ -7,6 +7,7 @@ from shufflesim._version import __version__
 from .bound import bound
 from .calibrate import calibrate
 from .check import check
+from .compare import compare
 from .demo import demo
 from .listing import list_
 from .run import run
@@ -26,6 +27,7 @@ def main() -> None:
       shufflesim list
       shufflesim bound grr -p epsilon=2 -p d=100 -n 1e6 --delta 1e-8
       shufflesim calibrate grr -p d=100 --find epsilon -n 1e6 --delta 1e-8 --epsilon 0.05
+      shufflesim compare --epsilon 1 --delta 1e-8 --dataset flights --column carrier grr oue local-hash
       shufflesim run grr -p epsilon=2 --dataset flights --column dest --delta 1e-8 --seed 7
       shufflesim check my_randomizer.py:MyRandomizer -p epsilon=1
 
@@ -33,5 +35,5 @@ def main() -> None:
     """
 
 
-for command in (list_, bound, calibrate, run, demo, check):
+for command in (list_, bound, calibrate, compare, run, demo, check):
     main.add_command(command)

@@ -26,7 +26,7 @@ class Users(click.ParamType):
         return int(number) if number.is_integer() else number
 
 
-def _value(text: str) -> Any:
+def read_value(text: str) -> Any:
     """Int, float (inf and nan too), None for "none", else the text itself."""
     for kind in (int, float):
         try:
@@ -44,7 +44,7 @@ def _read_parameters(ctx: click.Context, param: click.Parameter, pairs: tuple[st
             raise click.BadParameter(f"must be key=value such as epsilon=2, got {pair!r}", ctx, param)
         if key in found:
             raise click.BadParameter(f"must give each key once, got {key!r} twice", ctx, param)
-        found[key] = _value(text)
+        found[key] = read_value(text)
     return found
 
 

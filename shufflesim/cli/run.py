@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from .arguments import json_option, parameters_option
-from .column import encode, named, read, without_missing
 from .output import number, printable, progress, show, show_json, table
 from .shell import note, refusing
+from .subject import Source, fitted
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from shufflesim import Protocol, Randomizer, Simulation
+    from shufflesim import Simulation
 
 # Estimates shown in the terminal; the files hold all of them.
 SHOWN = 10
@@ -26,7 +24,9 @@ SHOWN = 10
 @parameters_option
 @click.option("--data", type=click.Path(path_type=Path), help="A .csv, .csv.gz or .parquet file.")
 @click.option("--dataset", metavar="NAME", help="A bundled table instead: flights or airports.")
-@click.option("--column", required=True, help="The column that holds one value per user.")
+@click.option(
+    "--column", "columns", multiple=True, required=True, help="The column of the values; repeat for vectors, sets and points."
+)
 @click.option("--domain", type=click.Path(path_type=Path), help="Text file: the public categories, one a line.")
 @click.option("--dropna", is_flag=True, help="Leave out rows with a missing value, which are refused otherwise.")
 @click.option("--delta", type=float, required=True, help="Probability in (0, 1) for the privacy bounds.")
@@ -47,7 +47,7 @@ def run(
     parameters: dict[str, Any],
     data: Path | None,
     dataset: str | None,
-    column: str,
+    columns: tuple[str, ...],
     domain: Path | None,
     dropna: bool,
     delta: float,
@@ -61,30 +61,20 @@ def run(
     """Simulate a mechanism or protocol on one column of a table.
 
     NAME is one of `shufflesim list`; its accuracy, cost and privacy are printed. Labels of any type are mapped to
-    categories and back; their number d follows from the data or from --domain. Nothing is written without --out.
+    categories and back; their number d follows from the data or from --domain, and the size of sets and vectors from the
+    number of columns. Nothing is written without --out.
 
     \b
     Examples:
       shufflesim run grr -p epsilon=2 --data my.csv --column city --delta 1e-8 --seed 7 --out results/city
+      shufflesim run harmony -p epsilon=1 -p low=0 -p high=59 --dataset flights --column hour --column minute --delta 1e-8
       shufflesim run laplace -p epsilon=1 -p low=0 -p high=23 --dataset flights --column hour --delta 1e-8
     """
-    from shufflesim import catalogue, simulate
+    from shufflesim import simulate
 
-    if (data is None) == (dataset is None):
-        raise click.UsageError(f"exactly one of --data and --dataset must be given, got {'both' if data else 'none'}")
     notes: list[str] = []
-    protocol: Protocol | Randomizer | None = None
-    with refusing():
-        if "d" in parameters or "d" not in catalogue.parameters(catalogue.find(name)):
-            protocol = catalogue.build(name, parameters)
-    if protocol is not None and protocol.domain.target == "mean":
-        if domain is not None:
-            raise click.UsageError(f"--domain must go with categories, got {name}, which takes numbers")
-        values = _column(data, dataset, column, numbers=True, dropna=dropna, notes=notes)
-    else:
-        values = _column(data, dataset, column, numbers=False, dropna=dropna, notes=notes)
-        values = encode(values, column, domain, spelled=data is not None and data.suffix.lower() != ".parquet", notes=notes)
-        protocol = _fitting(name, parameters, protocol, len(values.cat.categories))
+    source = Source(data, dataset, columns, domain, dropna, notes)
+    protocol, values = fitted(name, parameters, source)
     if out is not None:
         make_folder(out)
     with refusing(), progress("simulating", len(values)) as update:
@@ -117,37 +107,6 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise click.UsageError(f"--out must be a writable folder, got {str(folder)!r}: {error.strerror}") from error
-
-
-def _column(
-    data: Path | None, dataset: str | None, column: str, *, numbers: bool, dropna: bool, notes: list[str]
-) -> pd.Series[Any]:
-    if data is not None:
-        return read(data, column, numbers=numbers, dropna=dropna, notes=notes)
-    import pyarrow as pa
-
-    from shufflesim import datasets
-
-    with refusing():
-        frame = datasets.load(str(dataset))
-    named(column, list(frame.columns))
-    return without_missing(pa.chunked_array([pa.Array.from_pandas(frame[column])]), column, dropna=dropna, notes=notes)
-
-
-def _fitting(name: str, parameters: dict[str, Any], protocol: Protocol | Randomizer | None, labels: int) -> Protocol | Randomizer:
-    """The protocol for this number of categories; what was asked for must agree with it."""
-    from shufflesim import catalogue
-
-    if protocol is None:
-        with refusing():
-            return catalogue.build(name, {**parameters, "d": labels})
-    d = getattr(protocol.domain, "d", labels)
-    if d != labels:
-        raise click.UsageError(
-            f"the data or --domain must have the d = {d} categories of {protocol!r}, got {labels} "
-            "(--domain can list categories that do not occur)"
-        )
-    return protocol
 
 
 def _print(result: Simulation) -> None:

@@ -1,0 +1,141 @@
+"""From the columns of a table and a name with parameters to data and the protocol that fits them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .column import encode, named, read, without_missing
+from .shell import refusing
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from shufflesim import Protocol, Randomizer
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the values of users come from, as the options say it.
+
+    Attributes
+    ----------
+    data, dataset : Path or None, str or None
+        A file, or the name of a bundled table; one of them.
+    columns : tuple of str
+        One column, or the columns that together hold a user's value.
+    domain : Path or None
+        Text file with the public categories.
+    dropna : bool
+        Leave out rows with a missing value.
+    notes : list of str
+        What the user must be told is appended.
+    """
+
+    data: Path | None
+    dataset: str | None
+    columns: tuple[str, ...]
+    domain: Path | None
+    dropna: bool
+    notes: list[str]
+
+    def __post_init__(self) -> None:
+        if (self.data is None) == (self.dataset is None):
+            given = "both" if self.data else "none"
+            raise click.UsageError(f"exactly one of --data and --dataset must be given, got {given}")
+        repeated = [c for c in self.columns if self.columns.count(c) > 1]
+        if repeated:
+            raise click.UsageError(f"--column must name different columns, got {repeated[0]!r} twice")
+
+    def numbers(self, name: str) -> pd.DataFrame:
+        """The columns as numbers, which the named mechanism takes."""
+        if self.domain is not None:
+            raise click.UsageError(f"--domain must go with categories, got {name}, which takes numbers")
+        return self._frame(numbers=True)
+
+    def categories(self) -> pd.DataFrame:
+        """The columns as pandas categoricals that share their categories."""
+        import pandas as pd
+
+        frame = self._frame(numbers=False)
+        stacked = pd.concat([frame[c] for c in frame.columns]) if len(frame.columns) > 1 else frame[frame.columns[0]]
+        spelled = self.data is not None and self.data.suffix.lower() != ".parquet"
+        if spelled and len(frame.columns) > 1:
+            # Categoricals of different columns have become text again.
+            stacked = stacked.astype("category")
+        name = "+".join(self.columns)
+        encoded = encode(stacked, name, self.domain, spelled=spelled, notes=self.notes)
+        rows = len(frame)
+        parts = [encoded.iloc[k * rows : (k + 1) * rows].array for k in range(len(self.columns))]
+        return pd.DataFrame(dict(zip(self.columns, parts, strict=True)))
+
+    def _frame(self, *, numbers: bool) -> pd.DataFrame:
+        import pandas as pd
+
+        series = {column: self._column(column, numbers) for column in self.columns}
+        if len(series) == 1:
+            return pd.DataFrame(series)
+        return pd.concat(series, axis=1, join="inner")
+
+    def _column(self, column: str, numbers: bool) -> pd.Series[Any]:
+        if self.data is not None:
+            return read(self.data, column, numbers=numbers, dropna=self.dropna, notes=self.notes)
+        import pyarrow as pa
+
+        from shufflesim import datasets
+
+        with refusing():
+            frame = datasets.load(str(self.dataset))
+        named(column, list(frame.columns))
+        cells = pa.chunked_array([pa.Array.from_pandas(frame[column])])
+        return without_missing(cells, column, dropna=self.dropna, notes=self.notes)
+
+
+def fitted(name: str, parameters: dict[str, Any], source: Source) -> tuple[Protocol | Randomizer, Any]:
+    """The protocol, with what follows from the data (d, s, dim) filled in, and the data in its domain."""
+    from shufflesim import catalogue
+    from shufflesim.domains import KeyValues, Sets
+
+    with refusing():
+        entry = catalogue.find(name)
+        known = catalogue.parameters(entry)
+    width = len(source.columns)
+    if "dim" in known:
+        parameters = {"dim": width, **parameters}
+    example = next(entry.examples(), None)
+    if "s" in known and example is not None and isinstance(example.domain, Sets):
+        parameters = {"s": width, **parameters}
+    protocol: Protocol | Randomizer | None = None
+    with refusing():
+        if "d" in parameters or "d" not in known:
+            protocol = catalogue.build(name, parameters)
+    shape = () if protocol is None else protocol.domain.shape
+    if protocol is not None and isinstance(protocol.domain, KeyValues):
+        _count_columns(protocol, 2 * protocol.domain.s, width)
+        return protocol, source.numbers(name).to_numpy().reshape(-1, protocol.domain.s, 2)
+    if protocol is not None:
+        _count_columns(protocol, shape[0] if shape else 1, width)
+    if protocol is not None and protocol.domain.target == "mean":
+        frame = source.numbers(name)
+        return protocol, frame if shape else frame[source.columns[0]]
+    frame = source.categories()
+    labels = len(frame.dtypes.iloc[0].categories)
+    if protocol is None:
+        with refusing():
+            protocol = catalogue.build(name, {**parameters, "d": labels})
+        _count_columns(protocol, protocol.domain.shape[0] if protocol.domain.shape else 1, width)
+    d = getattr(protocol.domain, "d", labels)
+    if d != labels:
+        raise click.UsageError(
+            f"the data or --domain must have the d = {d} categories of {protocol!r}, got {labels} "
+            "(--domain can list categories that do not occur)"
+        )
+    return protocol, frame if protocol.domain.shape else frame[source.columns[0]]
+
+
+def _count_columns(protocol: Protocol | Randomizer, needed: int, given: int) -> None:
+    if needed != given:
+        raise click.UsageError(f"--column must be given {needed} times for {protocol!r}, got {given}")
