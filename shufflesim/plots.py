@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,7 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#0
 STYLES = ("-", "--", ":")
 MARKERS = ("", "s", "v", "o")
 POINT_MARKERS = ("o", "s", "^", "v", "D", "P", "X", "*", "<", ">", "h")
+LONG_DECIMAL = re.compile(r"\d+\.\d{5,}(e[+-]?\d+)?")
 # Characters in a line of a legend, and the margin around points on logarithmic scales.
 LEGEND_WIDTH = 40
 AROUND = 1.6
@@ -182,7 +184,7 @@ def comparison(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
             color=COLOURS[i % len(COLOURS)],
             marker=POINT_MARKERS[i % len(POINT_MARKERS)],
             markersize=8,
-            label=textwrap.fill(row["randomizer"], LEGEND_WIDTH),
+            label=textwrap.fill(shortened(row["randomizer"]), LEGEND_WIDTH),
         )
     # Whatever the values: an axis that spans less than a factor of 2 has no labelled tick on a logarithmic scale.
     for scale, values in ((ax.set_xlim, table["bits"]), (ax.set_ylim, table["rmse"])):
@@ -192,6 +194,17 @@ def comparison(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
     ax.grid(visible=True, which="both", color="#eeeeee", linewidth=0.6)
     ax.figure.legend(loc="outside right upper", frameon=False, fontsize="small")
     return ax
+
+
+def shortened(name: str) -> str:
+    """A repr with its long decimals rounded to four digits, for labels.
+
+    Examples
+    --------
+    >>> shortened("GRR(epsilon=8.602181909034442, d=16)")
+    'GRR(epsilon=8.602, d=16)'
+    """
+    return LONG_DECIMAL.sub(lambda found: f"{float(found[0]):.4g}", name)
 
 
 def _limits(simulations: Sequence[Simulation], n: int) -> tuple[float, float]:

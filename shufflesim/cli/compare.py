@@ -57,6 +57,8 @@ def compare(
       shufflesim compare --epsilon 1 --delta 1e-8 --dataset flights --column carrier grr oue local-hash
       shufflesim compare --epsilon 1 --delta 1e-8 --dataset flights --column hour laplace:low=0,high=23 piecewise:low=0,high=23
     """
+    from matplotlib.figure import Figure
+
     from shufflesim import compare as ranking
     from shufflesim import plots
 
@@ -77,7 +79,9 @@ def compare(
     if out is not None:
         files = [out / "compare.csv", out / "compare.png"]
         found.to_csv(files[0], index=False)
-        plots.comparison(found).figure.savefig(files[1], dpi=150)
+        figure = Figure(figsize=(9.0, 4.8), layout="constrained")
+        plots.comparison(found, figure.subplots())
+        figure.savefig(files[1], dpi=150)
     for line in notes:
         note(line)
     if as_json:
@@ -123,14 +127,14 @@ def _candidate(text: str, source: Source) -> tuple[Randomizer, Any]:
 
 
 def _print(rows: pd.DataFrame, title: str) -> None:
-    made = table(
-        "mechanism", "local eps", "central eps", "bits", "expected RMSE", "to the best", "observed RMSE", wrap=("mechanism",)
-    )
+    from shufflesim import plots
+
+    made = table("mechanism", "local eps", "central eps", "bits", "RMSE", "to best", "observed", wrap=("mechanism",))
     for column in made.columns[1:]:
         column.justify = "right"
     for row in rows.to_dict("records"):
         made.add_row(
-            printable(row["randomizer"]),
+            printable(plots.shortened(row["randomizer"])),
             number(row["local_epsilon"], "upper"),
             number(row["epsilon"], "upper"),
             f"{row['bits']:,.0f}",
