@@ -134,9 +134,10 @@ class Sets(Domain):
     def collect(self, data: Any) -> Any:
         """Rows of codes; the columns of a DataFrame may be categoricals with the same categories."""
         if _categorical_columns(data):
-            first = data.dtypes.iloc[0]
-            if any(dtype != first for dtype in data.dtypes):
-                raise ValueError(f"data must have the same categories in all columns, got {list(data.dtypes)[:3]}")
+            lists = [list(dtype.categories) for dtype in data.dtypes]
+            other = next((found for found in lists if found != lists[0]), None)
+            if other is not None:
+                raise ValueError(f"data must have the same categories in all columns, in one order, got {lists[0]} and {other}")
             data = np.column_stack([_codes_of(data[column], self.d, 0) for column in data.columns])
         return super().collect(data)
 
