@@ -5,9 +5,10 @@ if __name__ != "shufflesim.mechanisms":
 
 from .grr import GRR
 from .hierarchical import HierarchicalGRR
+from .ksubset import KSubset
 from .laplace import Laplace, MetricLaplace
 from .local_hash import LocalHash
 from .randomized_response import RandomizedResponse
 from .unary import OUE, RAPPOR
 
-__all__ = ["GRR", "OUE", "RAPPOR", "HierarchicalGRR", "Laplace", "LocalHash", "MetricLaplace", "RandomizedResponse"]
+__all__ = ["GRR", "OUE", "RAPPOR", "HierarchicalGRR", "KSubset", "Laplace", "LocalHash", "MetricLaplace", "RandomizedResponse"]
