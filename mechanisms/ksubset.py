@@ -178,7 +178,9 @@ class KSubset(CategoricalRandomizer):
 
     def _others(self, values: Array, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
         """Uniform items other than the user's own."""
-        items = rng.integers(0, self.d - 1, shape, dtype=np.min_scalar_type(max(256, self.d - 1))).astype(values.dtype, copy=False)
+        items = rng.integers(0, self.d - 1, shape, dtype=np.min_scalar_type(max(256, self.d - 1))).astype(
+            values.dtype, copy=False
+        )
         items += items >= values
         return items
 
@@ -235,7 +237,7 @@ class KSubset(CategoricalRandomizer):
         yield cls(epsilon=1.5, d=5, k=4)
         yield cls(epsilon=2.0, d=4, k=1)
         yield cls(epsilon=1e-9, d=4)
-        yield cls(epsilon=700.0, d=6, k=3)
+        yield cls(epsilon=700.0, d=8, k=3)
 
 
 def ones(packed: Array) -> Array:
