@@ -23,8 +23,8 @@ from shufflesim.randomizer import Randomizer
 K_MAX = 2**30
 # Inputs times columns up to which the law is handed out as a matrix.
 ENUMERABLE = 4096
-# Random numbers that the count-space sampler spends on truthful reports (seconds), and how many of them at once.
-COUNT_DRAWS = 2**25
+# Random numbers that the count-space sampler spends on truthful reports (some seconds), and how many of them at once.
+COUNT_DRAWS = 2**24
 COUNT_BLOCK = 2**20
 # Side of the dense Hadamard matrices that the fast transform multiplies with.
 RADIX = 32
@@ -62,11 +62,12 @@ class HadamardResponse(Randomizer):
     Let W_x be the sum of row x over the histogram of the reports in its block. A user adds +1, -1 or 0 to it: t on average for
     x itself and 0 for any other category, since rows are orthogonal. Hence W_x/t estimates the count c_x without bias. With
     u = 2/(E-1+2B) a user's report lies in the own block with probability t + u and in any other with u; where n_x users hold
-    categories of x's block, the variance is (n_x t + n u - c_x t^2)/t^2. All W come from one fast Walsh-Hadamard transform of each
-    block, in O(K log b).
+    categories of x's block, the variance is (n_x t + n u - c_x t^2)/t^2. All W come from one fast Walsh-Hadamard transform of
+    each block, in O(K log b).
 
     Averaged over categories, for users spread evenly over them, the variance is
-    n ((E-1+2B)(2 + (E-1) sum_j (d_j/d)^2)/(E-1)^2 - 1/d), d_j categories in block j; B=None is the power of two that minimises it.
+    n ((E-1+2B)(2 + (E-1) sum_j (d_j/d)^2)/(E-1)^2 - 1/d), d_j categories in block j; B=None is the power of two that minimises
+    it.
 
     Examples
     --------
@@ -171,7 +172,7 @@ class HadamardResponse(Randomizer):
         truthful = np.flatnonzero(bernoulli(rng, self.truthful, values.shape[0]))
         own = values[truthful].astype(kind, copy=False)
         column = even(reports[truthful] & kind.type(width - 1), own // kind.type(blocks) + kind.type(1))
-        reports[truthful] = column + (own & kind.type(blocks - 1)) * kind.type(width)
+        reports[truthful] = column | (own & kind.type(blocks - 1)) << kind.type(width.bit_length() - 1)
         return reports
 
     def aggregate(self, reports: Array) -> Array:
@@ -264,7 +265,7 @@ class HadamardResponse(Randomizer):
         high = (self.truthful + self.blind / 2) / (width // 2)
         low = self.blind / width
         columns = np.array([[count * (high if inside else low) for inside in cell] for cell, count in cells.items() if count]).T
-        return OutcomeGroups(*columns, note)
+        return OutcomeGroups(columns[0], columns[1], columns[2], columns[3], note)
 
     @classmethod
     def examples(cls) -> Iterator[HadamardResponse]:

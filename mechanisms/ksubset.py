@@ -50,8 +50,8 @@ class KSubset(CategoricalRandomizer):
     -----
     With E = e^eps a set has probability E/Z or 1/Z, Z = E C(d-1,k-1) + C(d-1,k): the own item is in with probability
     a = kE/(kE+d-k), and k - 1 or k of the d - 1 others are in uniformly. The variance of a rare item's estimate is
-    n (E(k-1)+d-k)(Ek+d-1-k)/(k (d-k) (E-1)^2); over real k it falls up to d/(1 + sqrt(E(dE-1)/(d-E))) for E < d and rises from there
-    on, for E >= d it only rises. The default is the better neighbouring integer.
+    n (E(k-1)+d-k)(Ek+d-1-k)/(k (d-k) (E-1)^2); over real k it falls up to d/(1 + sqrt(E(dE-1)/(d-E))) for E < d and rises from
+    there on, for E >= d it only rises. The default is the better neighbouring integer.
 
     A report is d packed bits, or k indices in ascending order where those need fewer bits.
 
