@@ -4,10 +4,23 @@ if __name__ != "shufflesim.mechanisms":
     raise ImportError(f"import this package as shufflesim.mechanisms, not as {__name__}")
 
 from .grr import GRR
+from .hadamard import HadamardResponse
 from .hierarchical import HierarchicalGRR
+from .ksubset import KSubset
 from .laplace import Laplace, MetricLaplace
 from .local_hash import LocalHash
 from .randomized_response import RandomizedResponse
 from .unary import OUE, RAPPOR
 
-__all__ = ["GRR", "OUE", "RAPPOR", "HierarchicalGRR", "Laplace", "LocalHash", "MetricLaplace", "RandomizedResponse"]
+__all__ = [
+    "GRR",
+    "OUE",
+    "RAPPOR",
+    "HadamardResponse",
+    "HierarchicalGRR",
+    "KSubset",
+    "Laplace",
+    "LocalHash",
+    "MetricLaplace",
+    "RandomizedResponse",
+]
