@@ -194,8 +194,8 @@ class TestKSubset:
     def test_own_and_other_items_are_in_as_often_as_the_law_says(self, d, k):
         """Own item: an exact binomial tail; others: a chi-square of their counts. False alarm at most 1e-9 each.
 
-        Given the number of reports with the own item in, counts of others are sums of samples of fixed size: with h (1-h) for each
-        report and cell, the sum of squares is (d-1)/(d-2) times that and chi-square with d - 2 degrees of freedom.
+        Given the number of reports with the own item in, counts of others are sums of samples of fixed size: with h (1-h) for
+        each report and cell, the sum of squares is (d-1)/(d-2) times that and chi-square with d - 2 degrees of freedom.
         """
         randomizer, n, x = KSubset(1.0, d, k), 40_000, 17
         counts = randomizer.aggregate(randomizer.randomize(np.full(n, x, dtype=np.uint16), np.random.default_rng(8)))

@@ -1,7 +1,10 @@
 """Randomizers from a matrix, or from a sampler with a likelihood: simulated, bounded, checked like any other."""
 
+import importlib.util
 import math
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -196,3 +199,15 @@ def test_another_budget_keeps_what_was_chosen_and_renews_what_was_best():
     assert GRR(1.0, 50).with_epsilon(3.0) == GRR(3.0, 50)
     with pytest.raises(ValueError, match="randomizer must have a parameter epsilon"):
         ss.Channel(SMALL).with_epsilon(1.0)
+
+
+def test_the_template_passes_its_own_check():
+    path = Path(__file__).parents[1] / "docs" / "randomizer_template.py"
+    spec = importlib.util.spec_from_file_location("randomizer_template", path)
+    template = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = template
+    spec.loader.exec_module(template)
+    for mine in template.MyRandomizer.examples():
+        report = ss.check_randomizer(mine)
+        assert report.passed, str(report)
+    assert template.MyRandomizer(1.0, 5).support == pytest.approx(GRR(1.0, 5).support)
