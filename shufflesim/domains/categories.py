@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from .._checks import check_integer
+from .._checks import check_integer, check_size
 from .base import Array, Domain, Target, as_array, is_categorical, refuse_missing
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Categories(Domain):
     target: ClassVar[Target] = "count"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "d", check_integer("d", self.d, low=2))
+        object.__setattr__(self, "d", check_size("d", self.d, low=2))
 
     @property
     def labels(self) -> Array:
@@ -114,7 +114,7 @@ class Sets(Domain):
     target: ClassVar[Target] = "count"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "d", check_integer("d", self.d, low=2))
+        object.__setattr__(self, "d", check_size("d", self.d, low=2))
         object.__setattr__(self, "s", check_integer("s", self.s, low=1, high=self.d))
 
     @property
