@@ -194,8 +194,8 @@ class TestKSubset:
     def test_own_and_other_items_are_in_as_often_as_the_law_says(self, d, k):
         """Own item: an exact binomial tail; others: a chi-square of their counts. False alarm at most 1e-9 each.
 
-        Given the number of reports with the own item in, counts of others are sums of samples of fixed size: with h (1-h) for each
-        report and cell, the sum of squares is (d-1)/(d-2) times that and chi-square with d - 2 degrees of freedom.
+        Given the number of reports with the own item in, counts of others are sums of samples of fixed size: with h (1-h) for
+        each report and cell, the sum of squares is (d-1)/(d-2) times that and chi-square with d - 2 degrees of freedom.
         """
         randomizer, n, x = KSubset(1.0, d, k), 40_000, 17
         counts = randomizer.aggregate(randomizer.randomize(np.full(n, x, dtype=np.uint16), np.random.default_rng(8)))
@@ -206,6 +206,29 @@ class TestKSubset:
         statistic = ((others - others.mean()) ** 2).sum() / (inside * (d - 1) / (d - 2))
         tail = special.chdtrc(d - 2, statistic)
         assert 5e-10 < tail < 1 - 5e-10
+
+    @pytest.mark.parametrize(("d", "k"), [(6, 1), (6, 3), (6, 5), (2, 1)])
+    def test_count_space_and_users_agree_in_distribution(self, d, k):
+        """Counts of 40 users over 3000 runs each way: Kolmogorov-Smirnov of some sums of items, false alarm 1e-9 each."""
+        randomizer, rng, runs = KSubset(1.2, d, k), np.random.default_rng(13), 3000
+        totals = np.bincount(np.repeat([0, 1, d - 1], [25, 4, 11]), minlength=d)
+        values = np.repeat(np.arange(d, dtype=np.uint8), totals)
+        users = np.array([randomizer.aggregate(randomizer.randomize(values, rng)) for _ in range(runs)])
+        counts = np.array([randomizer.sample_aggregate(totals, rng) for _ in range(runs)])
+        assert np.all(counts.sum(axis=1) == 40 * k)
+        limit = math.sqrt(2 * math.log(2 / 1e-9) / runs)
+        for signs in ([0], [1], [d - 1], [0, d - 1], [0, 1, d // 2]):
+            first, second = (drawn[:, signs].sum(axis=1) for drawn in (users, counts))
+            grid = np.arange(122)[:, None]
+            assert np.abs((first <= grid).mean(axis=1) - (second <= grid).mean(axis=1)).max() <= limit
+
+    def test_count_space_of_many_users(self):
+        """10^9 users: the mean squared error is the variance, within 7 standard errors."""
+        randomizer, totals = KSubset(1.0, 200), np.full(200, 5_000_000)
+        n = int(totals.sum())
+        errors = randomizer.estimate(randomizer.sample_aggregate(totals, np.random.default_rng(2)), n) - totals
+        assert abs((errors**2 / randomizer.variance(totals, n)).mean() - 1) < 7 * math.sqrt(2 / 200)
+        assert KSubset(1.0, 2**20).sample_aggregate(np.ones(2**20, dtype=int), np.random.default_rng(0)) is None
 
     def test_largest_size(self):
         randomizer = KSubset(1.0, 2**20)
