@@ -61,7 +61,7 @@ class KSubset(CategoricalRandomizer):
     Examples
     --------
     >>> KSubset(epsilon=1.0, d=100).k, KSubset(epsilon=3.0, d=100).k, KSubset(epsilon=5.0, d=100).k
-    (27, 5, 1)
+    (27, 4, 1)
     >>> KSubset(epsilon=math.log(3), d=5, k=2).amplification
     VariationRatio(p=3, beta=0.333333, q=3)
     """
@@ -266,7 +266,7 @@ class KSubset(CategoricalRandomizer):
         yield cls(epsilon=1.5, d=5, k=4)
         yield cls(epsilon=2.0, d=4, k=1)
         yield cls(epsilon=1e-9, d=4)
-        yield cls(epsilon=700.0, d=8, k=3)
+        yield cls(epsilon=100.0, d=8, k=3)
 
 
 def ones(packed: Array) -> Array:

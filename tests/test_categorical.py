@@ -106,6 +106,40 @@ def test_q_star_of_k_subset_is_needed():
     assert ss.delta(smaller, 2, eps).upper < exact < ss.delta(honest, 2, eps).upper
 
 
+@pytest.mark.parametrize("epsilon", [1e-9, 700.0])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda e: KSubset(e, 9, 4),
+        lambda e: KSubset(e, 300, 2),
+        lambda e: HadamardResponse(e, 9),
+        lambda e: HadamardResponse(e, 9, B=4),
+    ],
+    ids=["bits", "indices", "one block", "blocks"],
+)
+def test_extreme_budgets(make, epsilon):
+    """Finite everywhere, probabilities that sum to 1, no group lost; the own set always at eps = 700, almost a coin at 1e-9."""
+    randomizer, rng = make(epsilon), np.random.default_rng(0)
+    assert randomizer.amplification.p == pytest.approx(math.exp(epsilon), rel=1e-12)
+    assert 0 < randomizer.amplification.beta <= math.tanh(epsilon / 2) * (1 + 1e-12)
+    for group in randomizer.groups():
+        for masses in (group.first, group.second, group.other):
+            assert np.all(masses > 0)
+            assert masses.sum() == pytest.approx(1, abs=1e-14)
+        assert np.all(group.floor > 0)
+        assert np.all(group.floor <= np.minimum(group.first, group.second) * (1 + 1e-12))
+    truth = np.bincount(np.full(2000, 3), minlength=randomizer.d).astype(float)
+    reports = randomizer.randomize(np.full(2000, 3, dtype=randomizer.domain.dtype), rng)
+    deviation = np.sqrt(randomizer.variance(truth, 2000))
+    for aggregate in (randomizer.aggregate(reports), randomizer.sample_aggregate(truth.astype(int), rng)):
+        error = randomizer.estimate(aggregate, 2000) - truth
+        assert np.all(np.abs(error) <= 7 * deviation + 1e-9)
+    law = randomizer.log_channel()
+    if law is not None:
+        assert np.exp(law).sum(axis=1) == pytest.approx(1, abs=1e-13)
+        assert law.max() - law.min() == pytest.approx(epsilon, rel=1e-6)
+
+
 def row_code(pair, B):
     """Our code of (block, row) in the file's notation."""
     block, row = (int(part) for part in pair.strip("()").split(","))
