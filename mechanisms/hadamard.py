@@ -277,7 +277,7 @@ class HadamardResponse(Randomizer):
         yield cls(epsilon=1.0, d=6, K=8, B=2)
         yield cls(epsilon=1.5, d=5, B=4)
         yield cls(epsilon=1e-9, d=3)
-        yield cls(epsilon=700.0, d=8)
+        yield cls(epsilon=100.0, d=8)
 
 
 def even(columns: Array, rows: Array) -> Array:

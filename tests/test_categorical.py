@@ -106,6 +106,40 @@ def test_q_star_of_k_subset_is_needed():
     assert ss.delta(smaller, 2, eps).upper < exact < ss.delta(honest, 2, eps).upper
 
 
+@pytest.mark.parametrize("epsilon", [1e-9, 700.0])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda e: KSubset(e, 9, 4),
+        lambda e: KSubset(e, 300, 2),
+        lambda e: HadamardResponse(e, 9),
+        lambda e: HadamardResponse(e, 9, B=4),
+    ],
+    ids=["bits", "indices", "one block", "blocks"],
+)
+def test_extreme_budgets(make, epsilon):
+    """Finite everywhere, probabilities that sum to 1, no group lost; the own set always at eps = 700, almost a coin at 1e-9."""
+    randomizer, rng = make(epsilon), np.random.default_rng(0)
+    assert randomizer.amplification.p == pytest.approx(math.exp(epsilon), rel=1e-12)
+    assert 0 < randomizer.amplification.beta <= math.tanh(epsilon / 2) * (1 + 1e-12)
+    for group in randomizer.groups():
+        for masses in (group.first, group.second, group.other):
+            assert np.all(masses > 0)
+            assert masses.sum() == pytest.approx(1, abs=1e-14)
+        assert np.all(group.floor > 0)
+        assert np.all(group.floor <= np.minimum(group.first, group.second) * (1 + 1e-12))
+    truth = np.bincount(np.full(2000, 3), minlength=randomizer.d).astype(float)
+    reports = randomizer.randomize(np.full(2000, 3, dtype=randomizer.domain.dtype), rng)
+    deviation = np.sqrt(randomizer.variance(truth, 2000))
+    for aggregate in (randomizer.aggregate(reports), randomizer.sample_aggregate(truth.astype(int), rng)):
+        error = randomizer.estimate(aggregate, 2000) - truth
+        assert np.all(np.abs(error) <= 7 * deviation + 1e-9)
+    law = randomizer.log_channel()
+    if law is not None:
+        assert np.exp(law).sum(axis=1) == pytest.approx(1, abs=1e-13)
+        assert law.max() - law.min() == pytest.approx(epsilon, rel=1e-6)
+
+
 def row_code(pair, B):
     """Our code of (block, row) in the file's notation."""
     block, row = (int(part) for part in pair.strip("()").split(","))
@@ -206,6 +240,29 @@ class TestKSubset:
         statistic = ((others - others.mean()) ** 2).sum() / (inside * (d - 1) / (d - 2))
         tail = special.chdtrc(d - 2, statistic)
         assert 5e-10 < tail < 1 - 5e-10
+
+    @pytest.mark.parametrize(("d", "k"), [(6, 1), (6, 3), (6, 5), (2, 1)])
+    def test_count_space_and_users_agree_in_distribution(self, d, k):
+        """Counts of 40 users over 3000 runs each way: Kolmogorov-Smirnov of some sums of items, false alarm 1e-9 each."""
+        randomizer, rng, runs = KSubset(1.2, d, k), np.random.default_rng(13), 3000
+        totals = np.bincount(np.repeat([0, 1, d - 1], [25, 4, 11]), minlength=d)
+        values = np.repeat(np.arange(d, dtype=np.uint8), totals)
+        users = np.array([randomizer.aggregate(randomizer.randomize(values, rng)) for _ in range(runs)])
+        counts = np.array([randomizer.sample_aggregate(totals, rng) for _ in range(runs)])
+        assert np.all(counts.sum(axis=1) == 40 * k)
+        limit = math.sqrt(2 * math.log(2 / 1e-9) / runs)
+        for signs in ([0], [1], [d - 1], [0, d - 1], [0, 1, d // 2]):
+            first, second = (drawn[:, signs].sum(axis=1) for drawn in (users, counts))
+            grid = np.arange(122)[:, None]
+            assert np.abs((first <= grid).mean(axis=1) - (second <= grid).mean(axis=1)).max() <= limit
+
+    def test_count_space_of_many_users(self):
+        """10^9 users: the mean squared error is the variance, within 7 standard errors."""
+        randomizer, totals = KSubset(1.0, 200), np.full(200, 5_000_000)
+        n = int(totals.sum())
+        errors = randomizer.estimate(randomizer.sample_aggregate(totals, np.random.default_rng(2)), n) - totals
+        assert abs((errors**2 / randomizer.variance(totals, n)).mean() - 1) < 7 * math.sqrt(2 / 200)
+        assert KSubset(1.0, 2**20).sample_aggregate(np.ones(2**20, dtype=int), np.random.default_rng(0)) is None
 
     def test_largest_size(self):
         randomizer = KSubset(1.0, 2**20)
