@@ -9,8 +9,10 @@ from .hierarchical import HierarchicalGRR
 from .ksubset import KSubset
 from .laplace import Laplace, MetricLaplace
 from .local_hash import LocalHash
+from .parallel import Parallel
 from .randomized_response import RandomizedResponse
 from .unary import OUE, RAPPOR
+from .witch_hat import WitchHat
 
 __all__ = [
     "GRR",
@@ -22,5 +24,7 @@ __all__ = [
     "Laplace",
     "LocalHash",
     "MetricLaplace",
+    "Parallel",
     "RandomizedResponse",
+    "WitchHat",
 ]
