@@ -85,9 +85,12 @@ class GRR(CategoricalRandomizer):
         return np.bincount(reports, minlength=self.d)
 
     def sample_aggregate(self, totals: Array, rng: np.random.Generator) -> Array:
-        """Truthful reports per input are binomial, all others one multinomial."""
+        """Truthful reports per input are binomial, all others one multinomial; fewer than d are drawn one by one."""
         kept = rng.binomial(totals, self.truthful)
-        return kept + rng.multinomial(int(totals.sum() - kept.sum()), np.full(self.d, 1 / self.d))
+        rest = int(totals.sum() - kept.sum())
+        if rest < self.d:
+            return kept + np.bincount(rng.integers(0, self.d, rest), minlength=self.d)
+        return kept + rng.multinomial(rest, np.full(self.d, 1 / self.d))
 
     def log_channel(self) -> Array | None:
         """The d x d law for d up to `ENUMERABLE`."""
