@@ -213,8 +213,9 @@ class Parallel(Randomizer):
             return None
         left, rest = np.asarray(totals, dtype=np.int64), 1.0
         slots: list[Array] = []
-        for weight, part in self._parts:
-            here = rng.binomial(left, min(1.0, weight / rest)) if part is not self.randomizers[-1] else left
+        last = len(self.randomizers) - 1
+        for k, (weight, part) in enumerate(self._parts):
+            here = rng.binomial(left, min(1.0, weight / rest)) if k < last else left
             left, rest = left - here, rest - weight
             found = part.sample_aggregate(here, rng)
             if found is None:
