@@ -3,6 +3,7 @@
 if __name__ != "shufflesim.mechanisms":
     raise ImportError(f"import this package as shufflesim.mechanisms, not as {__name__}")
 
+from .collision import Collision
 from .grr import GRR
 from .hadamard import HadamardResponse
 from .hierarchical import HierarchicalGRR
@@ -12,12 +13,14 @@ from .local_hash import LocalHash
 from .parallel import Parallel
 from .randomized_response import RandomizedResponse
 from .unary import OUE, RAPPOR
+from .wheel import Wheel
 from .witch_hat import WitchHat
 
 __all__ = [
     "GRR",
     "OUE",
     "RAPPOR",
+    "Collision",
     "HadamardResponse",
     "HierarchicalGRR",
     "KSubset",
@@ -26,5 +29,6 @@ __all__ = [
     "MetricLaplace",
     "Parallel",
     "RandomizedResponse",
+    "Wheel",
     "WitchHat",
 ]
