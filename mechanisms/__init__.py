@@ -11,6 +11,7 @@ from .ksubset import KSubset
 from .laplace import Laplace, MetricLaplace
 from .local_hash import LocalHash
 from .parallel import Parallel
+from .privset import PrivSet
 from .randomized_response import RandomizedResponse
 from .unary import OUE, RAPPOR
 from .wheel import Wheel
@@ -28,6 +29,7 @@ __all__ = [
     "LocalHash",
     "MetricLaplace",
     "Parallel",
+    "PrivSet",
     "RandomizedResponse",
     "Wheel",
     "WitchHat",
