@@ -13,6 +13,7 @@ from .local_hash import LocalHash
 from .parallel import Parallel
 from .privset import PrivSet
 from .randomized_response import RandomizedResponse
+from .sampling_rappor import SamplingRAPPOR
 from .unary import OUE, RAPPOR
 from .wheel import Wheel
 from .witch_hat import WitchHat
@@ -31,6 +32,7 @@ __all__ = [
     "Parallel",
     "PrivSet",
     "RandomizedResponse",
+    "SamplingRAPPOR",
     "Wheel",
     "WitchHat",
 ]

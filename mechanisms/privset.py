@@ -256,8 +256,8 @@ def best_size(epsilon: float, d: int, s: int) -> int:
 
     Examples
     --------
-    >>> best_size(2.0, 30, 1), best_size(2.0, 30, 5), best_size(700.0, 30, 5)
-    (4, 2, 1)
+    >>> best_size(2.0, 60, 1), best_size(1.0, 60, 5), best_size(700.0, 30, 5)
+    (7, 3, 1)
     """
     if d > SEARCHED:
         raise ValueError(f"k must be given for d > {SEARCHED}, got d={d}")

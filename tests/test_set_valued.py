@@ -7,7 +7,7 @@ import pytest
 
 from shufflesim.bounds.groups import OutcomeGroups, enumerate_groups
 from shufflesim.empirical.law import true_parameters
-from shufflesim.mechanisms import PrivSet
+from shufflesim.mechanisms import RAPPOR, PrivSet, SamplingRAPPOR
 
 from .oracles import close, load, log_formula
 
@@ -29,13 +29,13 @@ def assert_declared(declared, row):
 
 
 def divergences(table, eps):
-    """(1/n) E max(0, X_1 + ... + X_n), X = g0 - e^eps g1, at n = 1, 2, 4 and in both directions, by convolution."""
+    """(1/n) E max(0, X_1 + ... + X_n), X = g0 - e^eps g1, at n = 1, 2, 3 and in both directions, by convolution."""
     found = []
     for first, second in ((table.g0, table.g1), (table.g1, table.g0)):
-        x, weight = merged(first - math.exp(eps) * second, table.weight)
-        for n in (1, 2, 4):
+        x, weight = single = merged(first - math.exp(eps) * second, table.weight)
+        for n in (1, 2, 3):
             found.append(float((weight * np.maximum(0, x)).sum()) / n)
-            x, weight = merged(np.add.outer(x, x).ravel(), np.outer(weight, weight).ravel())
+            x, weight = merged(np.add.outer(x, single[0]).ravel(), np.outer(weight, single[1]).ravel())
     return np.array(found).reshape(2, -1).max(axis=0)
 
 
@@ -55,7 +55,7 @@ def worst(pick, groups, eps):
 
 
 def assert_groups_agree(randomizer, exact=True):
-    """Against enumeration at n = 1, 2, 4: blankets are equal (or above, if not exact), lower bounds never above."""
+    """Against enumeration at n = 1, 2, 3: blankets are equal (or above, if not exact), lower bounds never above."""
     law, groups = randomizer.channel(), randomizer.groups()
     enumerated = enumerate_groups(law)
     for share in (0.0, 0.3, 0.8):
@@ -121,3 +121,49 @@ def test_both_samplers_of_priv_set_follow_the_law(d, s, k):
     statistic = ((counts - draws * mechanism.channel()[held]) ** 2 / (draws * mechanism.channel()[held])).sum()
     assert statistic <= stats.chi2.isf(1e-9, math.comb(d, k) - 1)
     assert np.all(np.diff(reports.astype(int), axis=1) > 0)
+
+
+SAMPLING = {
+    "sampling RAPPOR (LDPMiner: sample 1 of the s items, RAPPOR(eps))": "item",
+    "sampling RAPPOR (alternative law: sample 1 of the d coordinates, zero vector if absent)": "coordinate",
+}
+
+
+@pytest.mark.parametrize(("law", "row"), [(law, row) for name, law in SAMPLING.items() for row in rows(name)], ids=str)
+def test_sampling_rappor_declares_the_true_parameters(law, row):
+    mechanism = SamplingRAPPOR(log_formula(row["eps0"]), row["parameters"]["d"], row["parameters"]["s"], law)
+    assert_declared(mechanism.amplification, row)
+    assert close(mechanism.published_beta, row["table_beta"], 1e-12)
+    assert close(math.exp(mechanism.local_epsilon), row["true_p"], 1e-12)
+
+
+@pytest.mark.parametrize(("d", "s"), [(3, 1), (2, 1), (4, 2), (3, 2), (5, 3), (5, 4), (5, 2), (6, 2)])
+@pytest.mark.parametrize("law", ["item", "coordinate"])
+def test_sampling_rappor_groups_are_those_of_the_law(d, s, law):
+    mechanism = SamplingRAPPOR(1.7, d, s, law)
+    log_p, beta, _ = true_parameters(mechanism.log_channel())
+    assert mechanism.amplification.beta == pytest.approx(beta, rel=1e-12)
+    assert mechanism.local_epsilon == pytest.approx(log_p, rel=1e-12)
+    if d < 5 or s > 2:
+        assert_groups_agree(mechanism)
+
+
+def test_sampling_one_item_of_one_is_rappor():
+    ours, theirs = SamplingRAPPOR(1.2, 9, 1), RAPPOR(1.2, 9)
+    assert ours.support == pytest.approx(theirs.support, rel=1e-14)
+    assert ours.amplification == theirs.amplification
+
+
+@pytest.mark.parametrize("epsilon", [1e-9, 1e-3, 1.0, 30.0, 700.0])
+def test_sampling_rappor_at_all_budgets(epsilon):
+    for law in ("item", "coordinate"):
+        mechanism = SamplingRAPPOR(epsilon, 1000, 700, law)
+        declared = mechanism.amplification
+        assert 0 < declared.beta <= (declared.p - 1) / (declared.p + 1) and 0 < mechanism.local_epsilon <= epsilon
+        assert mechanism.groups() == ()
+
+
+@pytest.mark.parametrize("bad", ["items", "", None, 1, ["item"]], ids=repr)
+def test_unknown_sampling_law_is_refused(bad):
+    with pytest.raises(ValueError, match="law must be 'item' or 'coordinate', got"):
+        SamplingRAPPOR(1.0, 5, 2, bad)
