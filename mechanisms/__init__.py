@@ -11,6 +11,7 @@ from .ksubset import KSubset
 from .laplace import Laplace, MetricLaplace
 from .local_hash import LocalHash
 from .parallel import Parallel
+from .planar_laplace import PlanarLaplace
 from .privset import PrivSet
 from .randomized_response import RandomizedResponse
 from .sampling_rappor import SamplingRAPPOR
@@ -30,6 +31,7 @@ __all__ = [
     "LocalHash",
     "MetricLaplace",
     "Parallel",
+    "PlanarLaplace",
     "PrivSet",
     "RandomizedResponse",
     "SamplingRAPPOR",

@@ -53,6 +53,15 @@ class Region(ABC):
     def unproject(self, points: Array) -> Array:
         """The inverse of `project`, also for points outside of the rectangle."""
 
+    @abstractmethod
+    def locate(self, points: Array) -> Array:
+        """The same as a linear map, for means and estimates: nothing is wrapped."""
+
+    @property
+    @abstractmethod
+    def scales(self) -> Array:
+        """How far each coordinate that users give moves for a unit of length in the plane."""
+
     @property
     def diameter(self) -> float:
         """Largest distance of two points."""
@@ -101,6 +110,15 @@ class Plane(Region):
     def sides(self) -> tuple[float, float]:
         """Lengths along x and y."""
         return self.x[1] - self.x[0], self.y[1] - self.y[0]
+
+    def locate(self, points: Array) -> Array:
+        """The same as `unproject`."""
+        return self.unproject(points)
+
+    @property
+    def scales(self) -> Array:
+        """1: the plane's own coordinates."""
+        return np.ones(2)
 
     @property
     def _centre(self) -> Array:
@@ -185,6 +203,16 @@ class Map(Region):
         width, height = self._scale * [self._span, self.latitude[1] - self.latitude[0]]
         return float(width), float(height)
 
+    def locate(self, points: Array) -> Array:
+        """(east, north) -> latitude and longitude; across the date line longitudes go on beyond 180."""
+        centre = np.array([sum(self.latitude) / 2, self.longitude[0] + self._span / 2])
+        return centre + points[:, ::-1] * self.scales
+
+    @property
+    def scales(self) -> Array:
+        """Degrees of latitude and of longitude."""
+        return 1 / self._scale[::-1]
+
     @property
     def distortion(self) -> float:
         """Length in the plane of an east-west line at the map's edge, over its true length where that is smallest."""
@@ -267,11 +295,13 @@ class Points(_Numbers):
 
     def unscaled(self, means: Array) -> Array:
         """The point of the map or plane."""
-        return self.region.unproject(self.half * means.reshape(1, 2))[0]
+        return self.region.locate(self.half * means.reshape(1, 2))[0]
 
     def plausible(self, estimate: Array, n: int) -> Array:
         """All users at the mean."""
-        mean = self.scaled(estimate.reshape(1, 2))[0]
+        origin = self.region.locate(np.zeros((1, 2)))[0]
+        moved = (estimate - origin) / self.region.scales
+        mean = (moved[::-1] if isinstance(self.region, Map) else moved) / self.half
         return n * np.array([mean, mean**2])
 
     def example(self, n: int, rng: np.random.Generator) -> Array:
