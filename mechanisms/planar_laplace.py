@@ -42,7 +42,7 @@ class PlanarLaplace(Randomizer):
     Notes
     -----
     Two points at distance t, measured in the region's plane, are (eps t)-indistinguishable; as a randomizer of the whole region
-    it is (eps diameter)-LDP. `pair` is about two points. The radius of the noise is a Gamma(2) variable over eps, the angle uniform.
+    it is (eps diameter)-LDP. `pair` is about two points. The radius of the noise is Gamma(2)/eps, the angle uniform.
     Reports are points of the plane around the region's centre, in its unit; noise is added there, and nothing is clipped to the
     region or wrapped around the Earth.
 
