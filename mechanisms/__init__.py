@@ -4,15 +4,19 @@ if __name__ != "shufflesim.mechanisms":
     raise ImportError(f"import this package as shufflesim.mechanisms, not as {__name__}")
 
 from .collision import Collision
+from .duchi import Duchi
 from .grr import GRR
 from .hadamard import HadamardResponse
+from .harmony import Harmony
 from .hierarchical import HierarchicalGRR
 from .ksubset import KSubset
 from .laplace import Laplace, MetricLaplace
 from .local_hash import LocalHash
 from .parallel import Parallel
+from .piecewise import Piecewise
 from .planar_laplace import PlanarLaplace
 from .privset import PrivSet
+from .privunit import PrivUnit
 from .randomized_response import RandomizedResponse
 from .sampling_rappor import SamplingRAPPOR
 from .unary import OUE, RAPPOR
@@ -24,15 +28,19 @@ __all__ = [
     "OUE",
     "RAPPOR",
     "Collision",
+    "Duchi",
     "HadamardResponse",
+    "Harmony",
     "HierarchicalGRR",
     "KSubset",
     "Laplace",
     "LocalHash",
     "MetricLaplace",
     "Parallel",
+    "Piecewise",
     "PlanarLaplace",
     "PrivSet",
+    "PrivUnit",
     "RandomizedResponse",
     "SamplingRAPPOR",
     "Wheel",
