@@ -62,6 +62,26 @@ class Region(ABC):
     def scales(self) -> Array:
         """How far each coordinate that users give moves for a unit of length in the plane."""
 
+    @classmethod
+    def parse(cls, text: str) -> Region:
+        """A region from text: "plane:X0:X1:Y0:Y1" or "map:SOUTH:NORTH:WEST:EAST:UNIT".
+
+        Raises
+        ------
+        ValueError
+            If it is neither, or describes no region.
+        """
+        kind, *ends = text.split(":")
+        try:
+            numbers = [float(end) for end in ends[:4]]
+        except ValueError:
+            numbers = []
+        if (kind, len(ends), len(numbers)) == ("plane", 4, 4):
+            return Plane(x=(numbers[0], numbers[1]), y=(numbers[2], numbers[3]))
+        if (kind, len(ends), len(numbers)) == ("map", 5, 4):
+            return Map(latitude=(numbers[0], numbers[1]), longitude=(numbers[2], numbers[3]), unit=ends[4])
+        raise ValueError(f"region must be plane:X0:X1:Y0:Y1 or map:SOUTH:NORTH:WEST:EAST:UNIT, got {text!r}")
+
     @property
     def diameter(self) -> float:
         """Largest distance of two points."""
