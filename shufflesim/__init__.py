@@ -21,7 +21,7 @@ from .bounds import (
 )
 from .channel import Channel, ChannelRandomizer
 from .comparison import compare
-from .domains import Map, Plane, categorical
+from .domains import Counts, Map, Plane, categorical
 from .protocol import Protocol
 from .randomizer import Randomizer
 from .results import Simulation
@@ -33,6 +33,7 @@ __all__ = [
     "Bracket",
     "Channel",
     "ChannelRandomizer",
+    "Counts",
     "LaplacePair",
     "Map",
     "PlanarLaplacePair",

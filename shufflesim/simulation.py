@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ._checks import check_delta, check_integer, check_number
-from .domains import Array
+from .domains import Array, Counts
 from .protocol import Protocol
 from .protocols import SingleMessage
 from .randomizer import Randomizer
@@ -40,9 +40,9 @@ def simulate(
     ----------
     protocol : Protocol or Randomizer
         A randomizer counts as the protocol in which everybody sends one report.
-    data : array_like, shape (n, ...)
+    data : array_like, shape (n, ...), or Counts
         One value per user, in the protocol's domain: codes, numbers, or rows of `domain.shape`. Pandas objects keep their labels
-        in the result.
+        in the result. For method "counts" also the histogram of any number of users, as `Counts`.
     delta : float
         Probability, in (0, 1), for the privacy table.
     seed : int or numpy.random.SeedSequence, optional
@@ -96,12 +96,16 @@ def simulate(
     chunk = BLOCK if chunk_size is None else check_integer("chunk_size", chunk_size, low=1)
 
     started = time.perf_counter()
-    values = protocol.domain.collect(data)
-    n = len(values)
-    total: Any = 0
+    if isinstance(data, Counts):
+        if method != "counts":
+            raise ValueError(f"method must be 'counts' for data given as Counts, got {method!r}")
+        n, values, total = data.n, np.empty(0), data.total(protocol.domain)
+    else:
+        values = protocol.domain.collect(data)
+        n, total = len(values), np.array(0)
     aggregate: Any = 0
     messages, reported = 0.0, 0
-    for index, start in enumerate(range(0, n, block)):
+    for index, start in enumerate(range(0, len(values), block)):
         stop = min(start + block, n)
         part = protocol.domain.validate(values[start:stop], start)
         total = total + protocol.domain.total(part)

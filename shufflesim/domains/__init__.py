@@ -1,7 +1,7 @@
 """What a user holds: validation of data, and what is estimated about it."""
 
 from .base import Array, Domain
-from .categories import Categories, Sets, categorical
+from .categories import Categories, Counts, Sets, categorical
 from .keyvalue import KeyValues
 from .numbers import Box, Interval, UnitVectors
 from .points import Map, Plane, Points
@@ -10,6 +10,7 @@ __all__ = [
     "Array",
     "Box",
     "Categories",
+    "Counts",
     "Domain",
     "Interval",
     "KeyValues",
