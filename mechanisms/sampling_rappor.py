@@ -193,7 +193,7 @@ class SamplingRAPPOR(SetRandomizer):
         if (m + 1) ** 2 * (c + 1) * (third + 1) * (min(elsewhere, s) + 1) > GROUPED:
             return ()
         laws = [_binomial(size, self.flip) for size in (m, m, c, third)]
-        laws.append(_few(elsewhere, 1 - self.flip, s))
+        laws.append(_few(elsewhere, -math.log1p(math.exp(-self.epsilon / 2)), -self.epsilon / 2, s))
         base = np.multiply.outer(laws[0], laws[1])
         for law in laws[2:]:
             base = np.multiply.outer(base, law)
@@ -236,9 +236,12 @@ def _binomial(m: int, p: float) -> Array:
     return special.comb(m, k) * p**k * (1 - p) ** (m - k)
 
 
-def _few(m: int, p: float, top: int) -> Array:
-    """Probabilities of 0, ..., top - 1 and of all larger numbers together; the latter only if there are such."""
+def _few(m: int, log_hit: float, log_odds: float, top: int) -> Array:
+    """Probabilities of 0, ..., top - 1 hits and of all larger numbers together; the latter only if there are such.
+
+    `log_hit` is that of one hit, `log_odds` that of a miss against a hit.
+    """
     k = np.arange(min(m + 1, top))
     logs = special.gammaln(m + 1) - special.gammaln(k + 1) - special.gammaln(m - k + 1)
-    law = np.exp(logs + k * math.log(p) + (m - k) * math.log1p(-p))
+    law = np.exp(logs + m * log_hit + (m - k) * log_odds)
     return np.append(law, max(0.0, 1 - law.sum())) if m >= top else law
