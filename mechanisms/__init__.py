@@ -13,8 +13,10 @@ from .ksubset import KSubset
 from .laplace import Laplace, MetricLaplace
 from .local_hash import LocalHash
 from .parallel import Parallel
+from .pckvgrr import PCKVGRR
 from .piecewise import Piecewise
 from .planar_laplace import PlanarLaplace
+from .privkv import PrivKV
 from .privset import PrivSet
 from .privunit import PrivUnit
 from .randomized_response import RandomizedResponse
@@ -26,6 +28,7 @@ from .witch_hat import WitchHat
 __all__ = [
     "GRR",
     "OUE",
+    "PCKVGRR",
     "RAPPOR",
     "Collision",
     "Duchi",
@@ -39,6 +42,7 @@ __all__ = [
     "Parallel",
     "Piecewise",
     "PlanarLaplace",
+    "PrivKV",
     "PrivSet",
     "PrivUnit",
     "RandomizedResponse",
