@@ -22,6 +22,8 @@ from shufflesim.randomizer import Randomizer
 ENUMERABLE = 4096
 # Pairs per user up to which the law is grouped: one table for each number of common keys.
 GROUPED = 32
+# Halvings of an interval of factors down to the last digit.
+STEPS = 100
 
 
 @dataclass(frozen=True)
@@ -85,8 +87,24 @@ class PrivKV(Randomizer):
 
         epsilon2 where s = d: every key is present. Less than epsilon1 + epsilon2.
         """
-        present = self.epsilon1 - math.log1p(math.expm1(-self.epsilon2) / 2)
-        return self.epsilon2 if self.s == self.d else max(self.epsilon2, present)
+        return self._budget(1.0)
+
+    def _budget(self, factor: float) -> float:
+        """`epsilon` of both budgets times a factor."""
+        first, second = factor * self.epsilon1, factor * self.epsilon2
+        return second if self.s == self.d else max(second, first - math.log1p(math.expm1(-second) / 2))
+
+    def with_epsilon(self, epsilon: float) -> PrivKV:
+        """Both budgets scaled by one factor, so that the local budget is the given one, or a rounding below."""
+        target = check_epsilon(epsilon)
+
+        # epsilon grows with the factor, and is at least epsilon2 times it.
+        low, high = 0.0, 2 * target / self.epsilon2
+        for _ in range(STEPS):
+            middle = (low + high) / 2
+            fits = middle * max(self.epsilon1, self.epsilon2) <= EPSILON_MAX and self._budget(middle) <= target
+            low, high = (middle, high) if fits else (low, middle)
+        return PrivKV(low * self.epsilon1, low * self.epsilon2, self.d, self.s)
 
     @property
     def domain(self) -> KeyValues:

@@ -115,3 +115,11 @@ def test_bad_sizes_are_refused(d, s, name):
     for call in (lambda: PrivKV(1.0, 1.0, d, s), lambda: PCKVGRR(1.0, d, s)):
         with pytest.raises(ValueError, match=f"{name} must be an integer"):
             call()
+
+
+@pytest.mark.parametrize("mechanism", [PrivKV(1.0, 0.25, 9, 2), PrivKV(0.1, 3.0, 9, 2), PrivKV(1.0, 0.5, 2, 2)], ids=repr)
+def test_another_budget_keeps_the_split_and_is_met_from_below(mechanism):
+    for target in (1e-6, 0.7, 9.0, 300.0):
+        other = mechanism.with_epsilon(target)
+        assert target * (1 - 1e-12) <= other.epsilon <= target
+        assert other.epsilon1 / other.epsilon2 == pytest.approx(mechanism.epsilon1 / mechanism.epsilon2, rel=1e-12)
