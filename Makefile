@@ -26,7 +26,7 @@ demo: $(PACKAGE)  ## run the main job on the bundled data and print where the re
 	$(BIN)/shufflesim demo
 
 test: $(TOOLS)  ## run the whole test suite, doctests included, with coverage
-	$(BIN)/python -m pytest -n 2 --cov --cov-report=term:skip-covered
+	$(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term:skip-covered
 
 check: $(TOOLS)  ## lint, formatting, types, direction of imports
 	$(BIN)/ruff check .

@@ -18,6 +18,8 @@ from shufflesim.randomizer import CategoricalRandomizer
 
 # Largest d for which the law is handed out as a d x d matrix.
 ENUMERABLE = 64
+# The same for maximum likelihood, which needs the matrix and no more.
+LAW_ROWS = 4096
 
 
 @dataclass(frozen=True)
@@ -83,14 +85,22 @@ class GRR(CategoricalRandomizer):
         return np.bincount(reports, minlength=self.d)
 
     def sample_aggregate(self, totals: Array, rng: np.random.Generator) -> Array:
-        """Truthful reports per input are binomial, all others one multinomial."""
+        """Truthful reports per input are binomial, all others one multinomial; fewer than d are drawn one by one."""
         kept = rng.binomial(totals, self.truthful)
-        return kept + rng.multinomial(int(totals.sum() - kept.sum()), np.full(self.d, 1 / self.d))
+        rest = int(totals.sum() - kept.sum())
+        if rest < self.d:
+            return kept + np.bincount(rng.integers(0, self.d, rest), minlength=self.d)
+        return kept + rng.multinomial(rest, np.full(self.d, 1 / self.d))
 
     def log_channel(self) -> Array | None:
         """The d x d law for d up to `ENUMERABLE`."""
-        if self.d > ENUMERABLE:
-            return None
+        return self._log_law() if self.d <= ENUMERABLE else None
+
+    def histogram_law(self) -> Array | None:
+        """The d x d law, which `aggregate` counts the columns of, for d up to `LAW_ROWS`."""
+        return np.exp(self._log_law()) if self.d <= LAW_ROWS else None
+
+    def _log_law(self) -> Array:
         log_a = -math.log1p((self.d - 1) * math.exp(-self.epsilon))
         return np.where(np.eye(self.d, dtype=bool), log_a, log_a - self.epsilon)
 

@@ -7,17 +7,25 @@ parallel composition: Wang et al., PVLDB 17(8), 2024, Algorithm 2 and Theorem 6.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from shufflesim._checks import check_users
 from shufflesim.bounds import OutcomeGroups, VariationRatio
 from shufflesim.domains import Array
 from shufflesim.randomizer import CategoricalRandomizer
 
 from .grr import ENUMERABLE, GRR
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Coefficients of leaves, ranges times d, that the variance of consistent ranges works on at once.
+COEFFICIENTS = 2**21
 
 
 @dataclass(frozen=True)
@@ -41,6 +49,8 @@ class HierarchicalGRR(CategoricalRandomizer):
     A parallel composition: the report (h, y) is eps-LDP, its total variation the mean of the levels'. In a bound table
     "stronger-clone" is the basic parallel composition (largest beta), "published" the advanced one (Theorem 6.1) and
     "three-outcome" its sound form; "blanket" is the optimal blanket of the law of (h, y) itself.
+
+    `estimate` gives counts of categories from the leaves alone; `ranges` any range from all levels.
 
     Examples
     --------
@@ -148,6 +158,155 @@ class HierarchicalGRR(CategoricalRandomizer):
         others = (first, second, third)
         return tuple(OutcomeGroups(first, second, others[k], floor, note) for k, note in enumerate(names))
 
+    def ranges(self, aggregate: Array, n: int, low: Any, high: Any, *, consistent: bool = False) -> pd.DataFrame:
+        """Numbers of users in ranges low <= x < high of categories, from the aggregate of n reports.
+
+        Parameters
+        ----------
+        aggregate : ndarray, shape (2d - 2,)
+            As `aggregate` makes it; `Simulation.aggregate` is one.
+        n : int
+            Number of users.
+        low, high : int or array_like of int
+            Ends of one range or of many; 0 <= low < high <= d.
+        consistent : bool
+            Whether estimates of nodes are first made to agree with those of their children, and with n at the root (weighted
+            least squares; Hay et al., PVLDB 2010): still unbiased, and less noisy. O(d) per range instead of O(log d).
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row a range: low, high, estimate, stderr (the exact one at estimated counts).
+
+        Raises
+        ------
+        ValueError
+            If an end is no integer in its range, or the aggregate is of another shape.
+
+        Examples
+        --------
+        >>> tree = HierarchicalGRR(epsilon=700.0, d=8)
+        >>> aggregate = tree.aggregate(tree.randomize(np.arange(8, dtype=np.uint8).repeat(3000), np.random.default_rng(0)))
+        >>> tree.ranges(aggregate, 24_000, [0, 1], [8, 4])["estimate"].round(-3).tolist()
+        [24000.0, 9000.0]
+        """
+        import pandas as pd
+
+        n, aggregate = check_users(n), np.asarray(aggregate)
+        if aggregate.shape != (2 * self.d - 2,):
+            raise ValueError(f"aggregate must have shape ({2 * self.d - 2},), got {aggregate.shape}")
+        ends = self._ends(low, high)
+        if consistent:
+            leaves = self._consistent([self._nodes(h, aggregate, n) for h in range(self.levels)], n)
+            held = np.maximum(leaves, 0.0)
+            found = np.diff(np.append(0.0, np.cumsum(leaves))[ends], axis=1)[:, 0]
+            variance = self._linear_variance(held * (n / held.sum()), ends)
+        else:
+            variance, found = self._direct(lambda h: self._nodes(h, aggregate, n), n, ends)
+        return pd.DataFrame(
+            {"low": ends[:, 0], "high": ends[:, 1], "estimate": found, "stderr": np.sqrt(np.maximum(variance, 0.0))}
+        )
+
+    def range_variance(self, total: Array, low: Any, high: Any, *, consistent: bool = False) -> Array:
+        """Exact variance of the estimates of `ranges` for true counts per category, shape (ranges,)."""
+        counts = np.asarray(total, dtype=float)
+        if counts.shape != (self.d,):
+            raise ValueError(f"total must have shape ({self.d},), got {counts.shape}")
+        ends = self._ends(low, high)
+        if consistent:
+            return self._linear_variance(counts, ends)
+        return self._direct(lambda h: counts.reshape(-1, 1 << h).sum(axis=1), float(counts.sum()), ends)[0]
+
+    def _ends(self, low: Any, high: Any) -> Array:
+        """Ranges as rows (low, high)."""
+        rule = f"low < high must be integers in 0..{self.d}, one pair a range"
+        try:
+            given = np.array(np.broadcast_arrays(np.atleast_1d(low), np.atleast_1d(high)))
+        except ValueError:
+            raise ValueError(f"{rule}, got {np.shape(low)} and {np.shape(high)} ends") from None
+        if given.ndim != 2 or given.dtype.kind not in "iu" or not given.size:
+            raise ValueError(f"{rule}, got {given.dtype} of shape {given.shape[1:]}")
+        wrong = (given[0] < 0) | (given[0] >= given[1]) | (given[1] > self.d)
+        if wrong.any():
+            bad = int(wrong.argmax())
+            raise ValueError(f"{rule}, got low={given[0, bad]}, high={given[1, bad]}")
+        return given.T.astype(np.int64)
+
+    def _nodes(self, h: int, aggregate: Array, n: int) -> Array:
+        """Unbiased numbers of users below each node of a level."""
+        a, b = self.parts[h].support
+        return (self.levels * aggregate[self.offsets[h] : self.offsets[h + 1]] - n * b) / (a - b)
+
+    def _direct(self, nodes: Callable[[int], Array], n: float, ends: Array) -> tuple[Array, Array]:
+        """Variance and sum over the at most 2 log2 d nodes that make up each range.
+
+        A report counts H/(a_h - b_h) for the node that it names, if that is one of them. With B and K the sums of b/(a - b) and
+        H b/(a - b)^2 over the nodes, a user outside has variance K - B^2, one below node (h, y) H/(a_h - b_h) - 2 B - 1 more.
+        """
+        left, right = ends.T.copy()
+        found, more, K, B, held = (np.zeros(len(ends)) for _ in range(5))
+        for h, part in enumerate(self.parts):
+            a, b = part.support
+            level, gap = nodes(h), a - b
+            for take, node in ((left & 1 == 1, left), (right & 1 == 1, right - 1)):
+                take = take & (left < right)
+                value = np.where(take, level[np.minimum(node, part.d - 1)], 0.0)
+                users = np.clip(value, 0, n)
+                found, held, more = found + value, held + users, more + users * (self.levels / gap)
+                K, B = K + take * (self.levels * b / gap**2), B + take * (b / gap)
+            left, right = (left + 1) >> 1, right >> 1
+        # What reaches the root is everybody.
+        return n * (K - B**2) + more - held * (2 * B + 1), found + n * (left < right)
+
+    @cached_property
+    def _weights(self) -> Array:
+        """Weight of a node's own estimate beside the sum of its children's, by level; from the variances of rare nodes."""
+        own = np.array([(self.levels - b) * b / (a - b) ** 2 for a, b in (part.support for part in self.parts)])
+        # Without any lies only the levels' randomness is left, the same on each.
+        own = np.maximum(own, (self.levels - 1) / self.d)
+        weights, best = [1.0], own[0]
+        for variance in own[1:]:
+            weights.append(2 * best / (variance + 2 * best))
+            best = 2 * best * variance / (variance + 2 * best)
+        return np.array(weights)
+
+    def _consistent(self, levels: list[Array], n: float) -> Array:
+        """Leaves after averaging up the tree and passing differences down it."""
+        for h in range(1, self.levels):
+            share = self._weights[h]
+            levels[h] = share * levels[h] + (1 - share) * _pairs(levels[h - 1])
+        parent = np.array([float(n)])
+        for level in reversed(levels):
+            parent = level + np.repeat((parent - _pairs(level)) / 2, 2)
+        return parent
+
+    def _linear_variance(self, counts: Array, ends: Array) -> Array:
+        """Variance of consistent ranges, by the coefficients of all nodes: the passes of `_consistent` backwards."""
+        step = max(1, COEFFICIENTS // self.d)
+        return np.concatenate([self._variance_of(counts, ends[i : i + step]) for i in range(0, len(ends), step)])
+
+    def _variance_of(self, counts: Array, ends: Array) -> Array:
+        place = np.arange(self.d)
+        down = ((place >= ends[:, :1]) & (place < ends[:, 1:])).astype(float)
+        up = []
+        for _ in range(self.levels):
+            half = _pairs(down) / 2
+            up.append(down - np.repeat(half, 2, axis=1))
+            down = half
+        for h in range(self.levels - 1, 0, -1):
+            up[h - 1] = up[h - 1] + np.repeat((1 - self._weights[h]) * up[h], 2, axis=1)
+            up[h] = self._weights[h] * up[h]
+        base, mean = np.zeros((len(ends), 1)), np.zeros((len(ends), 1))
+        own, square = np.zeros((len(ends), self.d)), np.zeros((len(ends), self.d))
+        for h, (part, weight) in enumerate(zip(self.parts, up, strict=True)):
+            a, b = part.support
+            gap = a - b
+            base += self.levels * b / gap**2 * (weight**2).sum(axis=1, keepdims=True)
+            mean += b / gap * weight.sum(axis=1, keepdims=True)
+            own += np.repeat(weight, 1 << h, axis=1)
+            square += np.repeat(weight**2 * (self.levels / gap), 1 << h, axis=1)
+        return (base + square - (mean + own) ** 2) @ counts
+
     @classmethod
     def examples(cls) -> Iterator[HierarchicalGRR]:
         """Typical, tiny, extreme."""
@@ -157,3 +316,8 @@ class HierarchicalGRR(CategoricalRandomizer):
         yield cls(epsilon=1e-9, d=8)
         yield cls(epsilon=700.0, d=8)
         yield cls(epsilon=2.0, d=2**16)
+
+
+def _pairs(level: Array) -> Array:
+    """Sums of neighbours, along the last axis."""
+    return level[..., ::2] + level[..., 1::2]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -20,12 +20,16 @@ from shufflesim.bounds import OutcomeGroups, VariationRatio
 from shufflesim.domains import Array
 from shufflesim.randomizer import CategoricalRandomizer
 
+from ._field import ORDER_MAX, field, prime_power
+
 # Largest hash range. Beyond it the variance is within 1e-4 of its limit.
 L_MAX = 65_536
 # Cells of the histogram of (hash function, output) up to which decoding is a Fourier transform; 2^26 cells are 512 MiB.
 FOURIER_CELLS = 2**26
 # Users times items that the direct decoder handles at once.
 DIRECT_CELLS = 2**22
+# Entries of the table that hashes several digits at once.
+TABLE_CELLS = 2**14
 # Outcomes times inputs up to which the law is handed out as a matrix.
 ENUMERABLE = 4096
 
@@ -51,13 +55,14 @@ class LocalHash(CategoricalRandomizer):
 
     Notes
     -----
-    Items are written with m digits below the smallest prime factor of l; h_a(x) = <a, digits(x)> mod l with a uniform in Z_l^m.
-    Two items differ in a digit by a unit of Z_l, hence collide with probability exactly 1/l. (A uniform offset, known to the
-    analyzer, would cancel.) A report is (a, y), y = GRR_l(h_a(x)); the hash function is fresh for every user.
+    Items are written with m digits in base l, a prime power, and h_a(x) = <a, digits(x)> in the field F_l with a uniform in
+    F_l^m. Two items differ in a digit, hence collide with probability exactly 1/l. (A uniform offset, known to the analyzer,
+    would cancel.) A report is (a, y), y = GRR_l(h_a(x)); the hash function is fresh for every user. The supports of all items
+    come from the histogram of (a, y) by one transform of size l^m, in O(n + l d log d): for l prime, or a prime power up to 256,
+    and l^{m+1} up to 2^26.
 
-    For prime l the supports of all items come from the histogram of (a, y) by one m-dimensional Fourier transform of size l^m, in
-    O(n + l d log d) for l^{m+1} up to 2^26. For other l every report is compared with every item, in O(n d): choose a prime l for
-    large d.
+    For other l the arithmetic is that of Z_l, with digits below the smallest prime factor of l: they differ by units. Every
+    report is compared with every item, in O(n d): choose a prime power for large d.
 
     Examples
     --------
@@ -81,23 +86,51 @@ class LocalHash(CategoricalRandomizer):
         return int(self.l or 0)
 
     @cached_property
+    def fourier(self) -> bool:
+        """Whether a report is one cell of the histogram over (a, y)."""
+        l = self._range  # noqa: E741
+        _, r = prime_power(l)
+        return (r == 1 or (r > 1 and l <= ORDER_MAX)) and l ** (_length(self.d, l) + 1) <= FOURIER_CELLS
+
+    @cached_property
     def base(self) -> int:
-        """Smallest prime factor of l: digits below it differ by units of Z_l."""
-        return next((p for p in range(2, math.isqrt(self._range) + 1) if self._range % p == 0), self._range)
+        """l, or its smallest prime factor where the arithmetic is that of Z_l: digits below it differ by units."""
+        return self._range if self.fourier else prime_power(self._range)[0]
 
     @cached_property
     def digits(self) -> Array:
-        """Digits of every item, shape (m, d), lowest first."""
-        rest, rows = np.arange(self.d), []
-        while rest.any():
-            rest, digit = np.divmod(rest, self.base)
-            rows.append(digit.astype(np.min_scalar_type(self.base - 1)))
-        return np.array(rows)
+        """Digits of every item, shape (m, d), highest first."""
+        places = self.base ** np.arange(_length(self.d, self.base))[::-1]
+        return (np.arange(self.d) // places[:, None] % self.base).astype(np.min_scalar_type(self.base - 1))
 
     @cached_property
-    def fourier(self) -> bool:
-        """Whether a report is one cell of the histogram over (a, y)."""
-        return self.base == self._range and self._range ** (len(self.digits) + 1) <= FOURIER_CELLS
+    def _table(self) -> tuple[int, Array]:
+        """(l^g, hashes of all items of g digits by all functions of g coefficients, flat), g digits at once."""
+        numbers = field(self._range)
+        table, size = numbers.multiply, self._range
+        while size**2 * self._range**2 <= TABLE_CELLS:
+            parts = numbers.add[table[:, None, :, None], numbers.multiply[None, :, None, :]]
+            size *= self._range
+            table = parts.reshape(size, size)
+        return size, table.reshape(-1)
+
+    def hashed(self, functions: Array, items: Array) -> Array:
+        """h_a(x) for functions and items numbered in base l, elementwise; where `fourier` is True."""
+        l = self._range  # noqa: E741
+        total = np.zeros(np.broadcast(functions, items).shape, dtype=np.min_scalar_type(l - 1))
+        a, x = functions.astype(np.int32), items.astype(np.int32)
+        if l > ORDER_MAX:
+            for _ in range(len(self.digits)):
+                total = ((total + (a % l).astype(np.int64) * (x % l)) % l).astype(total.dtype)
+                a, x = a // l, x // l
+            return total
+        size, table = self._table
+        sums, first = field(l).add.reshape(-1), True
+        for _ in range(-(-len(self.digits) // round(math.log(size, l)))):
+            part = table.take(a % size * size + x % size)
+            total = part if first else sums.take(total.astype(np.int32) * l + part)
+            a, x, first = a // size, x // size, False
+        return total
 
     @property
     def support(self) -> tuple[float, float]:
@@ -117,23 +150,20 @@ class LocalHash(CategoricalRandomizer):
 
     def randomize(self, values: Array, rng: np.random.Generator) -> Array:
         """Codes, shape (n,) -> cells a * l + y, shape (n,); or rows (a, y), shape (n, m + 1), where those are too many."""
-        l, n = self._range, values.shape[0]  # noqa: E741
-        kind = np.min_scalar_type(l - 1)
-        truthful = self.support[0] - math.exp(-self.epsilon) * self.support[0]
-        hashed = np.zeros(n, dtype=np.int64)
-        a = np.empty((len(self.digits), n), dtype=kind)
-        for row, digit in zip(a, self.digits, strict=True):
-            row[:] = uniform_codes(rng, l, n, kind)
-            hashed += row.astype(np.int64) * digit[values]
-        hashed %= l
-        y = uniform_codes(rng, l, n, kind)
-        np.copyto(y, hashed, where=bernoulli(rng, truthful, n), casting="unsafe")
-        if not self.fourier:
-            return np.vstack((a, y)).T.copy()
-        cell = np.zeros(n, dtype=np.min_scalar_type(l ** (len(a) + 1) - 1))
-        for row in a:
-            cell = cell * cell.dtype.type(l) + row
-        return cell * cell.dtype.type(l) + y
+        l, n, m = self._range, values.shape[0], len(self.digits)  # noqa: E741
+        truthful = np.flatnonzero(bernoulli(rng, self.support[0] * -math.expm1(-self.epsilon), n))
+        if self.fourier:
+            cells = uniform_codes(rng, l ** (m + 1), n, np.min_scalar_type(l ** (m + 1) - 1))
+            functions = cells[truthful] // cells.dtype.type(l)
+            hashed = self.hashed(functions, values[truthful])
+            cells[truthful] = functions * cells.dtype.type(l) + hashed.astype(cells.dtype, copy=False)
+            return cells
+        reports = uniform_codes(rng, l, n * (m + 1), np.min_scalar_type(l - 1)).reshape(n, m + 1)
+        sums = np.zeros(truthful.size, dtype=np.int64)
+        for column, digit in enumerate(self.digits):
+            sums += reports[truthful, column].astype(np.int64) * digit[values[truthful]]
+        reports[truthful, m] = sums % l
+        return reports
 
     def aggregate(self, reports: Array) -> Array:
         """Histogram of (a, y), or the support of each item."""
@@ -153,22 +183,22 @@ class LocalHash(CategoricalRandomizer):
     def supports(self, aggregate: Array) -> Array:
         """Number of reports (a, y) with <a, x> = y, for every item x.
 
-        [<a,x> = y] = (1/l) sum_u w^{u(<a,x> - y)}, w = e^{2 pi i/l}. The term u = 0 is n/l; for u != 0 substitute a = a'/u: then
-        all of them are one transform over a' of B(a') = sum_{u != 0} sum_y H[a'/u, y] w^{-u y}.
+        [<a,x> = y] = (1/l) sum_u e(u(<a,x> - y)) over u in F_l, e(z) = w^{Tr z}. The term u = 0 is n/l; for u != 0 substitute
+        a = a'/u: then all of them are one transform over a' of B(a') = sum_{u != 0} sum_y H[a'/u, y] e(-u y). For prime l the
+        terms of u and -u are conjugate: half of them are enough.
         """
         if not self.fourier:
             return aggregate
         l, m = self._range, len(self.digits)  # noqa: E741
-        spectrum = np.fft.fft(aggregate.reshape((l**m, l)), axis=1)
-        folded = np.zeros((l,) * m, dtype=complex)
-        for u in range(1, l):
-            scaled = pow(u, -1, l) * np.arange(l) % l
-            column = spectrum[:, u].reshape((l,) * m)
-            for axis in range(m):
-                column = column.take(scaled, axis=axis)
-            folded += column
-        counts = (aggregate.sum() + l**m * fft.ifftn(folded, overwrite_x=True).real) / l
-        return np.rint(counts[tuple(self.digits)])
+        histogram = aggregate.reshape((l**m, l))
+        if prime_power(l)[1] == 1:
+            folded = _folded(np.fft.rfft(histogram, axis=1), m, [pow(u, -1, l) * np.arange(l) % l for u in range(1, l // 2 + 1)])
+            sums = (1 if l == 2 else 2) * l**m * fft.ifftn(folded.reshape((l,) * m), overwrite_x=True).reshape(-1)
+        else:
+            numbers = field(l)
+            folded = _folded(histogram @ numbers.kernel.conj(), m, numbers.multiply[numbers.inverse[1:]])
+            sums = numbers.transform(folded)
+        return np.rint((aggregate.sum() + sums[: self.d].real) / l)
 
     def outcome(self, reports: Array) -> Array:
         """Cell of (a, y), for the tiny instances that have a channel."""
@@ -181,8 +211,10 @@ class LocalHash(CategoricalRandomizer):
         l, m = self._range, len(self.digits)  # noqa: E741
         if l ** (m + 1) * self.d > ENUMERABLE:
             return None
-        a = np.array(list(itertools.product(range(l), repeat=m)))
-        hashed = a @ self.digits.astype(int) % l
+        if self.fourier:
+            hashed = self.hashed(np.arange(l**m)[:, None], np.arange(self.d))
+        else:
+            hashed = np.array(list(itertools.product(range(l), repeat=m))) @ self.digits.astype(int) % l
         own = -math.log1p((l - 1) * math.exp(-self.epsilon)) - m * math.log(l)
         return np.where(np.arange(l) == hashed.T[:, :, None], own, own - self.epsilon).reshape(self.d, -1)
 
@@ -204,7 +236,7 @@ class LocalHash(CategoricalRandomizer):
         """Probability of each pattern of agreement of (h(x0), h(x1), h(x*)).
 
         With at least two digits there are items 0, 1, base whose differences are independent, so that both hash differences are
-        uniform on Z_l^2; with one digit all items agree (a = 0) or none do.
+        uniform and independent; with one digit all items agree (a = 0) or none do.
         """
         c = 1 / self._range
         if self.d <= self.base:
@@ -222,11 +254,31 @@ class LocalHash(CategoricalRandomizer):
         """Typical with each decoder, tiny, extreme."""
         yield cls(epsilon=2.0, d=16, l=7)
         yield cls(epsilon=2.0, d=16)
+        yield cls(epsilon=1.5, d=16, l=6)
         yield cls(epsilon=1.0, d=4, l=2)
         yield cls(epsilon=1.0, d=4, l=3)
         yield cls(epsilon=1.0, d=4, l=4)
         yield cls(epsilon=1e-9, d=3)
         yield cls(epsilon=700.0, d=5)
+
+
+def _folded(spectrum: Array, m: int, scaled: Iterable[Array]) -> Array:
+    """Sum over u = 1, 2, ... of column u of the spectrum at a'/u, for all a' of m digits; `scaled` lists digit/u for each u."""
+    folded = np.zeros(len(spectrum), dtype=spectrum.dtype)
+    for u, digit in enumerate(scaled, 1):
+        where = np.zeros(1, dtype=np.int64)
+        for _ in range(m):
+            where = (where[:, None] * len(digit) + digit).reshape(-1)
+        folded += spectrum[where, u]
+    return folded
+
+
+def _length(d: int, base: int) -> int:
+    """Digits of the items 0..d-1."""
+    m = 1
+    while base**m < d:
+        m += 1
+    return m
 
 
 def best_range(epsilon: float) -> int:

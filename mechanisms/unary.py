@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shufflesim._sampling import bernoulli
+from shufflesim._sampling import bernoulli, bit_sums, packed_bernoulli
 from shufflesim.bounds import OutcomeGroups, VariationRatio
 from shufflesim.domains import Array
 from shufflesim.randomizer import CategoricalRandomizer
@@ -44,8 +44,8 @@ class _Unary(CategoricalRandomizer):
 
     @property
     def width(self) -> int:  # type: ignore[override]
-        """One random number per bit."""
-        return self.d
+        """Random 64-bit words: a few per 64 bits."""
+        return -(-self.d // 8)
 
     @property
     def bits(self) -> float:
@@ -56,13 +56,15 @@ class _Unary(CategoricalRandomizer):
         """Perturb codes, shape (n,) -> bits packed along each row, uint8, shape (n, ceil(d/8))."""
         a, b = self.support
         n = values.shape[0]
-        bits = bernoulli(rng, b, (n, self.d))
-        bits[np.arange(n), values] = bernoulli(rng, a, n)
-        return np.packbits(bits, axis=1)
+        packed = packed_bernoulli(rng, b, n, self.d)
+        own = np.arange(n), values >> 3
+        bit = np.uint8(128) >> (values & 7).astype(np.uint8)
+        packed[own] = (packed[own] & ~bit) | bit * bernoulli(rng, a, n)
+        return packed
 
     def aggregate(self, reports: Array) -> Array:
         """Ones per bit, shape (d,)."""
-        return np.unpackbits(reports, axis=1, count=self.d).sum(axis=0, dtype=np.int64)
+        return bit_sums(reports, self.d)
 
     def sample_aggregate(self, totals: Array, rng: np.random.Generator) -> Array:
         """Ones per bit: a binomial of the owners and one of all others, independent over bits."""

@@ -12,6 +12,8 @@ import numpy as np
 
 # e^eps must stay finite in double precision together with small factors; beyond this the log of the law would be needed.
 EPSILON_MAX = 700.0
+# What array indices can hold.
+SIZE_MAX = 2**62
 # More users than that do not exist, and a double does not count them.
 USERS_MAX = 10**18
 
@@ -40,6 +42,14 @@ def check_integer(name: str, value: Any, *, low: int, high: int | None = None) -
         raise ValueError(f"{name} must be {rule}, got {value!r}") from None
     if number < low or (high is not None and number > high):
         raise ValueError(f"{name} must be {rule}, got {number}")
+    return number
+
+
+def check_size(name: str, value: Any, *, low: int) -> int:
+    """An integer that can be the size of an array or an index: at least `low`, at most 2^62."""
+    number = check_integer(name, value, low=low)
+    if number > SIZE_MAX:
+        raise ValueError(f"{name} must be at most 2^62, got {number}")
     return number
 
 

@@ -1,4 +1,4 @@
-"""Exact samplers that are faster than the obvious ones."""
+"""Exact samplers that are faster than the obvious ones, and sums of packed bits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ from typing import Any
 
 import numpy as np
 
+Array = np.ndarray[Any, np.dtype[Any]]
+
 _STEPS = 2**16
+# Binary digits of a probability that are compared for all coins of `packed_bernoulli`; 2^-10 of the coins are still open then.
+_DIGITS = 10
+# Bytes of packed rows that `bit_sums` handles at once.
+_SUM_BYTES = 2**22
+_ALL_ONES = 2**64 - 1
 
 
 def bernoulli(rng: np.random.Generator, probability: float, shape: Any) -> np.ndarray[Any, np.dtype[np.bool_]]:
@@ -29,6 +36,75 @@ def bernoulli(rng: np.random.Generator, probability: float, shape: Any) -> np.nd
     ties = np.flatnonzero(drawn == level)
     hits.flat[ties] = rng.random(ties.size) < fraction
     return hits
+
+
+def packed_bernoulli(rng: np.random.Generator, probability: float, n: int, d: int) -> Array:
+    """n rows of d independent coins, packed as `np.packbits(..., axis=1)` does, shape (n, ceil(d/8)); padding bits are 0.
+
+    Each coin compares a uniform number with p digit by digit, 64 coins in a word: at a digit 1 of p a random 0 is a hit, at a
+    digit 0 a random 1 a miss, anything else stays open. What is open after `_DIGITS` digits is decided by a double against the
+    remaining fraction, so that the probability is p to 2^-63.
+
+    Examples
+    --------
+    >>> packed_bernoulli(np.random.default_rng(0), 1.0, 2, 10).tolist()
+    [[255, 192], [255, 192]]
+    """
+    width = -(-d // 8)
+    size = -(-n * width // 8)
+    hits, still = np.zeros(size, dtype=np.uint64), np.full(size, _ALL_ONES, dtype=np.uint64)
+    fraction = probability
+    for _ in range(_DIGITS):
+        if fraction == 0:
+            break
+        drawn = rng.integers(0, _ALL_ONES, size, dtype=np.uint64, endpoint=True)
+        fraction *= 2
+        if fraction >= 1:
+            fraction -= 1
+            drawn &= still
+            hits |= drawn
+            still ^= drawn
+        else:
+            still &= drawn
+    if fraction > 0:
+        where = np.flatnonzero(still)
+        rest = still[where]
+        while where.size:
+            lowest = rest & -rest
+            hits[where] |= np.where(rng.random(where.size) < fraction, lowest, np.uint64(0))
+            rest ^= lowest
+            where, rest = where[rest > 0], rest[rest > 0]
+    packed = hits.view(np.uint8)[: n * width].reshape(n, width)
+    packed[:, -1] &= np.uint8(256 - (1 << (-d % 8)))
+    return packed
+
+
+def bit_sums(packed: Array, d: int) -> Array:
+    """Ones in each of the d columns of packed rows, shape (d,).
+
+    Three rows of weight w become one row of weight w (their sum modulo 2) and one of weight 2w (the carry), until at most two
+    rows of each weight are left to be unpacked.
+
+    Examples
+    --------
+    >>> bit_sums(np.packbits([[1, 0, 1], [1, 1, 0], [1, 0, 0]], axis=1), 3).tolist()
+    [3, 1, 1]
+    """
+    total = np.zeros(d, dtype=np.int64)
+    step = max(64, _SUM_BYTES // packed.shape[1])
+    for start in range(0, packed.shape[0], step):
+        rows, weight = packed[start : start + step], 1
+        while len(rows):
+            carries = [rows[:0]]
+            while len(rows) > 2:
+                m = len(rows) // 3
+                first, second, third = rows[:m], rows[m : 2 * m], rows[2 * m : 3 * m]
+                odd = first ^ second
+                carries.append((first & second) | (odd & third))
+                rows = np.concatenate((odd ^ third, rows[3 * m :]))
+            total += weight * np.unpackbits(rows, axis=1, count=d).sum(axis=0, dtype=np.int64)
+            rows, weight = np.concatenate(carries), 2 * weight
+    return total
 
 
 def uniform_codes(rng: np.random.Generator, d: int, n: int, dtype: Any) -> np.ndarray[Any, np.dtype[Any]]:

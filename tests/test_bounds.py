@@ -13,7 +13,7 @@ from shufflesim.bounds.evaluate import Divergence
 from shufflesim.mechanisms import GRR, RAPPOR, Laplace, LocalHash, RandomizedResponse
 from shufflesim.protocols import BallsIntoBins
 
-from .oracles import close, load
+from .oracles import close, load, untraced
 
 PUBLISHED = load("delta")["published"]
 THREE_OUTCOME = load("delta")["three_outcome"]
@@ -134,6 +134,7 @@ def test_rare_clones_among_any_number_of_messages(seed):
             assert mpmath.exp(high) >= exact * (1 - mpmath.mpf("1e-15"))
 
 
+@untraced
 def _rare_sum(table, n, eps):
     """Sum over the counts of all rows but the heaviest; its weight is taken as what the others leave."""
     with mpmath.workdps(60):

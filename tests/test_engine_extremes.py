@@ -2,6 +2,7 @@
 
 import math
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -16,6 +17,26 @@ def test_the_smallest_positive_excess_next_to_a_large_negative_one():
     low, high, _ = Divergence(Table(weight, first / weight, second / weight), MessageCount(2)).log_enclosure(0.5)
     assert math.exp(low) == pytest.approx(0.825127872930, rel=1e-11)
     assert math.exp(high) == pytest.approx(0.825127872930, rel=1e-11)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 40])
+@pytest.mark.parametrize("eps", [0.0, 0.5, 210.0])
+def test_a_row_next_to_underflow_is_summed_in_logarithms(n, eps):
+    """Randomized response at eps0 = 700 among others who all hold 0: a report of 1 has weight 1e-304. Against 60 digits."""
+    table = Table([1 / (1 + math.exp(-700)), 1 / (1 + math.exp(700))], [1.0, 1.0], [math.exp(-700), math.exp(700)])
+    with mpmath.workdps(60):
+        rare = 1 / (1 + mpmath.exp(700))
+
+        def law(x):
+            ones = [mpmath.binomial(n - 1, c) * rare**c * (1 - rare) ** (n - 1 - c) for c in range(n)]
+            own = (1 - rare, rare)[::-1] if x else (1 - rare, rare)
+            return [(ones[c] * own[0] if c < n else 0) + (ones[c - 1] * own[1] if c else 0) for c in range(n + 1)]
+
+        for forth, x in ((table, 0), (table.swapped(), 1)):
+            truth = mpmath.log(mpmath.fsum(max(0, p - mpmath.exp(eps) * q) for p, q in zip(law(x), law(1 - x), strict=True)))
+            low, high, _ = Divergence(forth, MessageCount(n)).log_enclosure(eps)
+            assert low - 1e-15 <= truth <= high + 1e-15
+            assert high - low < 1e-10
 
 
 def random_table(rng):

@@ -9,6 +9,7 @@ import shufflesim as ss
 from shufflesim import catalogue
 from shufflesim.empirical.law import true_parameters
 from shufflesim.mechanisms import GRR, OUE, RAPPOR, Laplace, LocalHash, RandomizedResponse
+from shufflesim.mechanisms._field import field
 from shufflesim.mechanisms.local_hash import best_range
 from shufflesim.protocols import BallsIntoBins, SingleMessage
 
@@ -94,18 +95,26 @@ def test_fourier_decoder_counts_what_the_direct_one_counts(d, l):  # noqa: E741
     assert np.array_equal(mechanism.supports(mechanism.aggregate(reports)), direct)
 
 
-@pytest.mark.parametrize(("d", "l"), [(20, 4), (20, 6), (20, 9), (20, 10), (20, 5)])
+@pytest.mark.parametrize(("d", "l"), [(20, 4), (20, 8), (20, 9), (12, 6), (20, 10), (20, 15), (20, 5), (300, 17)])
 def test_hash_family_is_uniform_and_pairwise_independent(d, l):  # noqa: E741
     """All functions of the family, all pairs of items: each difference of hashes equally often - hence collisions at 1/l."""
     mechanism = LocalHash(1.0, d, l)
     m = len(mechanism.digits)
-    a = np.stack(np.meshgrid(*[np.arange(l)] * min(m, 4), indexing="ij"), axis=-1).reshape(-1, min(m, 4))
-    hashed = a @ mechanism.digits[: a.shape[1]].astype(int) % l
-    small = mechanism.base ** a.shape[1]
-    for x in range(min(d, small)):
+    if mechanism.fourier:
+        hashed = mechanism.hashed(np.arange(l**m)[:, None], np.arange(d)).astype(int)
+        # minus[u, v] is the element that added to v gives u.
+        minus = np.argsort(field(l).add, axis=0)
+    else:
+        # The low digits and the few items that differ in them.
+        m = min(m, 4)
+        a = np.stack(np.meshgrid(*[np.arange(l)] * m, indexing="ij"), axis=-1).reshape(-1, m)
+        hashed = a @ mechanism.digits[-m:].astype(int) % l
+        d = min(d, mechanism.base**m)
+        minus = (np.arange(l)[:, None] - np.arange(l)) % l
+    for x in range(min(d, 40)):
         for y in range(x):
-            counts = np.bincount((hashed[:, x] - hashed[:, y]) % l, minlength=l)
-            assert np.all(counts == len(a) // l)
+            counts = np.bincount(minus[hashed[:, x], hashed[:, y]], minlength=l)
+            assert np.all(counts == len(hashed) // l)
 
 
 def test_two_users_do_not_share_a_hash_function():

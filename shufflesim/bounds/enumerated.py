@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 
+from .._checks import EPSILON_MAX
 from .ratio import VariationRatio
 from .table import Array
 
@@ -88,10 +89,11 @@ def declaration_of(law: Array) -> VariationRatio:
     VariationRatio(p=3, beta=0.4, q=3, q_star=1)
     """
     possible = law[:, law.max(axis=0) > 0]
-    p = float((possible.max(axis=0) / np.maximum(possible.min(axis=0), 1e-320)).max())
-    if possible.min() <= 0 or p == math.inf:
-        raise ValueError("channel must not have an outcome that only some inputs produce, got one: eps is infinite")
-    p = math.nextafter(p * (1 + 4e-16), math.inf)
+    if log_ratio(np.log(np.maximum(possible, np.finfo(float).smallest_subnormal))) > EPSILON_MAX or possible.min() <= 0:
+        raise ValueError(
+            f"channel must not have an outcome that only some inputs produce, got one: eps is infinite (or > {EPSILON_MAX:g})"
+        )
+    p = math.nextafter(float((possible.max(axis=0) / possible.min(axis=0)).max()) * (1 + 4e-16), math.inf)
     top = (p - 1) / (p + 1)
     beta = max(total_variations(law).values()) + BETA_SLACK * law.shape[1]
     beta = top if beta >= top * (1 - SNAP) else beta

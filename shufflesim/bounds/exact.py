@@ -22,6 +22,8 @@ from .table import Array, Table
 TAIL_ACCURACY = (2e-13, 5e-17)
 # Above this many messages, rare rows are enumerated as long as that takes no more terms than this.
 MANY_MESSAGES, DIRECT_TERMS = 20_000, 20_000
+# The same for any number of messages, where a row is so rare that tails and products with its weight are next to underflow.
+LEAST_WEIGHT = 1e-250
 # Half-width of a range of counts up to which it is worth narrowing it.
 CHERNOFF_SPAN = 20_000
 # Accuracy of the exponents in Chernoff's bound there (cancellation in counts of up to 2^63 messages).
@@ -109,8 +111,9 @@ class Grid:
         heaviest = int(np.argmax(table.weight))
         order = np.append(order[order != heaviest], heaviest)
         inner = 2
-        if m > MANY_MESSAGES and math.prod(widths[order[:-1]].tolist()) <= DIRECT_TERMS:
-            inner = 1  # all rows but one are rare
+        hard = m > MANY_MESSAGES or float(table.weight.min()) < LEAST_WEIGHT
+        if hard and math.prod(widths[order[:-1]].tolist()) <= DIRECT_TERMS:
+            inner = 1  # all rows but one are rare, or few messages: all in logarithms
         self.enumerated = [int(i) for i in order[:-inner]]
         self.inner = [int(i) for i in order[-inner:]]
         self.complete = all(self.ranges[i] == (0, m) for i in self.enumerated)

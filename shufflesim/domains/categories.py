@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from .._checks import check_integer
+from .._checks import check_integer, check_size
 from .base import Array, Domain, Target, as_array, is_categorical, refuse_missing
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Categories(Domain):
     target: ClassVar[Target] = "count"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "d", check_integer("d", self.d, low=2))
+        object.__setattr__(self, "d", check_size("d", self.d, low=2))
 
     @property
     def labels(self) -> Array:
@@ -114,7 +114,7 @@ class Sets(Domain):
     target: ClassVar[Target] = "count"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "d", check_integer("d", self.d, low=2))
+        object.__setattr__(self, "d", check_size("d", self.d, low=2))
         object.__setattr__(self, "s", check_integer("s", self.s, low=1, high=self.d))
 
     @property
@@ -134,9 +134,10 @@ class Sets(Domain):
     def collect(self, data: Any) -> Any:
         """Rows of codes; the columns of a DataFrame may be categoricals with the same categories."""
         if _categorical_columns(data):
-            first = data.dtypes.iloc[0]
-            if any(dtype != first for dtype in data.dtypes):
-                raise ValueError(f"data must have the same categories in all columns, got {list(data.dtypes)[:3]}")
+            lists = [list(dtype.categories) for dtype in data.dtypes]
+            other = next((found for found in lists if found != lists[0]), None)
+            if other is not None:
+                raise ValueError(f"data must have the same categories in all columns, in one order, got {lists[0]} and {other}")
             data = np.column_stack([_codes_of(data[column], self.d, 0) for column in data.columns])
         return super().collect(data)
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .._checks import check_integer
+from .._checks import check_integer, check_size
 from .base import Array, Domain, Target, as_array, refuse_missing
 
 
@@ -43,7 +43,7 @@ class KeyValues(Domain):
     target: ClassVar[Target] = "count"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "d", check_integer("d", self.d, low=1))
+        object.__setattr__(self, "d", check_size("d", self.d, low=1))
         object.__setattr__(self, "s", check_integer("s", self.s, low=1, high=self.d))
         if not isinstance(self.fewer, bool):
             raise ValueError(f"fewer must be True or False, got {self.fewer!r}")

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .._checks import check_integer, check_number
+from .._checks import check_number, check_size
 from .base import Array, Domain, Target, as_array, check_range, is_categorical, refuse_missing
 
 # Departure of a squared length from 1 that is rounding of float32 data, not a mistake.
@@ -161,7 +161,7 @@ class Box(_Numbers):
     high: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "dim", check_integer("dim", self.dim, low=1))
+        object.__setattr__(self, "dim", check_size("dim", self.dim, low=1))
         interval = Interval(self.low, self.high)
         object.__setattr__(self, "low", interval.low)
         object.__setattr__(self, "high", interval.high)
@@ -221,7 +221,7 @@ class UnitVectors(_Numbers):
     dim: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "dim", check_integer("dim", self.dim, low=2))
+        object.__setattr__(self, "dim", check_size("dim", self.dim, low=2))
 
     @property
     def shape(self) -> tuple[int, ...]:

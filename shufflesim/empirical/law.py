@@ -204,12 +204,12 @@ def _groups(randomizer: Randomizer, rng: np.random.Generator) -> tuple[bool, str
         return True, "no closed form and enumeration side by side"
     problems, gaps = [], []
     enumerated = enumerate_groups(law)
-    for n, eps in ((1, 0.0), (1, 0.4 * randomizer.epsilon), (2, 0.3 * randomizer.epsilon)):
-        for side, pick in (("blanket", OutcomeGroups.blanket_table), ("lower", OutcomeGroups.homogeneous_table)):
-            ours = _worst([pick(g) for g in groups], n, eps)
-            full = _worst([pick(g) for g in enumerated], n, eps)
-            if ours is None or full is None:
-                continue
+    for side, pick in (("blanket", OutcomeGroups.blanket_table), ("lower", OutcomeGroups.homogeneous_table)):
+        tables, every = (_distinct([pick(g) for g in found]) for found in (groups, enumerated))
+        if tables is None or every is None:
+            continue
+        for n, eps in ((1, 0.0), (1, 0.4 * randomizer.epsilon), (2, 0.3 * randomizer.epsilon)):
+            ours, full = _worst(tables, n, eps), _worst(every, n, eps)
             # Enclosures overlap where the two agree; what counts is a gap between them on the unsafe side.
             gap = full[0] - ours[1] if side == "blanket" else ours[0] - full[1]
             gaps.append(max(ours[0] - full[1], full[0] - ours[1], 0.0) if full[0] > -math.inf else 0.0)
@@ -219,11 +219,17 @@ def _groups(randomizer: Randomizer, rng: np.random.Generator) -> tuple[bool, str
     return not problems, "; ".join(problems) or f"largest safe relative difference {math.expm1(largest):.2g}"
 
 
-def _worst(tables: list[Table | None], n: int, eps: float) -> tuple[float, float] | None:
-    """Enclosure of log D, the largest over tables and directions; None if a table does not exist."""
-    ends = []
+def _distinct(tables: list[Table | None]) -> list[Table] | None:
+    """Both directions of every table, equal ones once; None if a table does not exist."""
+    distinct: dict[bytes, Table] = {}
     for table in tables:
         if table is None:
             return None
-        ends += [Divergence(t, MessageCount(n)).log_enclosure(eps, GROUPS_RTOL)[:2] for t in (table, table.swapped())]
+        distinct.update((t.key, t) for t in (table, table.swapped()))
+    return list(distinct.values())
+
+
+def _worst(tables: list[Table], n: int, eps: float) -> tuple[float, float]:
+    """Enclosure of log D, the largest over the tables."""
+    ends = [Divergence(table, MessageCount(n)).log_enclosure(eps, GROUPS_RTOL)[:2] for table in tables]
     return max(low for low, _ in ends), max(high for _, high in ends)

@@ -1,0 +1,102 @@
+"""Every constructor and every `randomize` against bad input: one suite for all mechanisms, present and future."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+import shufflesim as ss
+from shufflesim import catalogue
+
+MECHANISMS = catalogue.mechanisms()
+EXAMPLES = [m for cls in MECHANISMS.values() for m in cls.examples()]
+FIRST = [next(cls.examples()) for cls in MECHANISMS.values()]
+
+NUMBERS = [math.nan, math.inf, -math.inf, "1", True, 1 + 1j, [1.0]]
+BUDGETS = [*NUMBERS, 0, -1, 701, None]
+COUNTS = [*NUMBERS, 0, -3, 2.5, 3.0, 2**70]
+BUDGET_NAMES = ("epsilon", "epsilon1", "epsilon2")
+COUNT_NAMES = ("d", "k", "l", "s", "K", "B", "dim")
+
+
+def fields(good):
+    return [field for field in dataclasses.fields(good) if field.init]
+
+
+def bad_values():
+    for good in FIRST:
+        for field in fields(good):
+            optional = field.default is None
+            kinds = BUDGETS if field.name in BUDGET_NAMES else COUNTS if field.name in COUNT_NAMES else NUMBERS
+            for bad in kinds:
+                yield pytest.param(good, field.name, bad, id=f"{type(good).__name__}-{field.name}-{bad!r}")
+            if not optional and field.name not in BUDGET_NAMES and field.default is dataclasses.MISSING:
+                yield pytest.param(good, field.name, None, id=f"{type(good).__name__}-{field.name}-None")
+
+
+@pytest.mark.parametrize(("good", "name", "bad"), list(bad_values()))
+def test_a_bad_parameter_is_refused_by_name_and_value(good, name, bad):
+    given = {f.name: getattr(good, f.name) for f in fields(good)}
+    with pytest.raises(ValueError, match=r"must|needs") as refused:
+        type(good)(**{**given, name: bad})
+    text = str(refused.value)
+    assert "\n" not in text
+    assert name in text
+    assert "got" in text
+
+
+@pytest.mark.parametrize("good", FIRST, ids=lambda m: type(m).__name__)
+def test_bad_data_are_refused_whole(good):
+    for bad in good.domain.refused():
+        with pytest.raises(ValueError, match="must"):
+            ss.simulate(good, bad, delta=1e-6, seed=0)
+
+
+@pytest.mark.parametrize("good", FIRST, ids=lambda m: type(m).__name__)
+def test_integers_of_numpy_and_one_user_are_fine(good):
+    given = {f.name: getattr(good, f.name) for f in fields(good)}
+    typed = {k: np.int64(v) if isinstance(v, int) and not isinstance(v, bool) else v for k, v in given.items()}
+    assert type(good)(**typed) == good
+    data = good.domain.example(1, np.random.default_rng(0))
+    result = ss.simulate(good, data, delta=1e-6, seed=0)
+    assert np.all(np.isfinite(result.estimate))
+    assert np.all(np.isfinite(result.estimates["stderr"]))
+
+
+@pytest.mark.parametrize("mechanism", EXAMPLES, ids=repr)
+def test_results_are_finite_repeatable_and_leave_the_data_alone(mechanism):
+    """200 users of every example, extreme ones included; another seed, another result."""
+    data = mechanism.domain.example(200, np.random.default_rng(1))
+    before = np.array(data)
+    runs = [ss.simulate(mechanism, data, delta=1e-6, seed=seed) for seed in (5, 5, 6)]
+    assert np.array_equal(np.asarray(data), before, equal_nan=before.dtype.kind == "f")
+    for run in runs:
+        assert np.all(np.isfinite(run.estimate))
+        assert np.all(run.variance >= 0)
+        assert np.all(run.estimated_variance >= 0)
+    assert np.array_equal(runs[0].estimate, runs[1].estimate)
+    if mechanism.local_epsilon < 50:
+        assert not np.array_equal(runs[0].estimate, runs[2].estimate)
+    # Not n times too large, not a frequency: within ten standard errors (Chebyshev: 1% for one number, nothing for a seed).
+    spread = np.sqrt(runs[0].variance) + 1e-9 * (1 + np.abs(runs[0].truth))
+    assert np.mean(np.abs(runs[0].estimate - runs[0].truth) / spread) < 10
+
+
+@pytest.mark.parametrize("mechanism", FIRST, ids=lambda m: type(m).__name__)
+def test_reports_are_compact(mechanism):
+    """No more memory than twice the declared bits, a byte's rounding for each entry aside; no Python objects."""
+    values = mechanism.domain.validate(mechanism.domain.example(64, np.random.default_rng(2)))
+    reports = mechanism.randomize(values, np.random.default_rng(3))
+    assert reports.dtype.kind in "iufb"
+    held = reports.nbytes * 8 / 64
+    assert held <= 2 * mechanism.bits + 16 * (reports.size / 64)
+    assert mechanism.bits > 0
+
+
+@pytest.mark.parametrize("mechanism", [m for m in EXAMPLES if m.local_epsilon < 50], ids=repr)
+def test_two_users_with_the_same_value_do_not_share_randomness(mechanism):
+    """1,000 users with one value: if all reports were the same the noise would not average out (a hash seed used twice, say)."""
+    values = mechanism.domain.validate(np.repeat(mechanism.domain.example(1, np.random.default_rng(4)), 1000, axis=0))
+    reports = mechanism.randomize(values, np.random.default_rng(5)).reshape(1000, -1)
+    assert len(np.unique(reports, axis=0)) > 1
