@@ -14,6 +14,7 @@ from .laplace import Laplace, MetricLaplace
 from .local_hash import LocalHash
 from .parallel import Parallel
 from .piecewise import Piecewise
+from .planar_laplace import PlanarLaplace
 from .privset import PrivSet
 from .privunit import PrivUnit
 from .randomized_response import RandomizedResponse
@@ -37,6 +38,7 @@ __all__ = [
     "MetricLaplace",
     "Parallel",
     "Piecewise",
+    "PlanarLaplace",
     "PrivSet",
     "PrivUnit",
     "RandomizedResponse",

@@ -54,6 +54,11 @@ class Region(ABC):
         """The inverse of `project`, also for points outside of the rectangle."""
 
     @property
+    @abstractmethod
+    def steps(self) -> Array:
+        """What a step of length 1 in the plane is in each coordinate that users give."""
+
+    @property
     def diameter(self) -> float:
         """Largest distance of two points."""
         return math.hypot(*self.sides)
@@ -101,6 +106,11 @@ class Plane(Region):
     def sides(self) -> tuple[float, float]:
         """Lengths along x and y."""
         return self.x[1] - self.x[0], self.y[1] - self.y[0]
+
+    @property
+    def steps(self) -> Array:
+        """1 along x and y."""
+        return np.ones(2)
 
     @property
     def _centre(self) -> Array:
@@ -184,6 +194,11 @@ class Map(Region):
         """East-west and north-south."""
         width, height = self._scale * [self._span, self.latitude[1] - self.latitude[0]]
         return float(width), float(height)
+
+    @property
+    def steps(self) -> Array:
+        """Degrees of latitude to the north, of longitude to the east."""
+        return 1 / self._scale[::-1]
 
     @property
     def distortion(self) -> float:
