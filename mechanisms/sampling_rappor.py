@@ -1,7 +1,7 @@
 """Sampling RAPPOR: one item of the user's set, or one item at all, is drawn and reported by RAPPOR.
 
-Sources: Qin, Yang, Yu, Khalil, Xiao, Ren, "Heavy hitter estimation over set-valued data with local differential privacy", CCS 2016
-(sampling one of the user's items); Erlingsson, Pihur, Korolova, "RAPPOR", CCS 2014.
+Sources: Qin, Yang, Yu, Khalil, Xiao, Ren, "Heavy hitter estimation over set-valued data with local differential privacy", CCS
+2016 (sampling one of the user's items); Erlingsson, Pihur, Korolova, "RAPPOR", CCS 2014.
 """
 
 from __future__ import annotations

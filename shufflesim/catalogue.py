@@ -8,6 +8,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from ._checks import nearest
+from .domains.points import Region
 from .protocol import Protocol
 from .randomizer import Randomizer
 
@@ -59,4 +60,7 @@ def build(name: str, arguments: Mapping[str, Any]) -> Randomizer | Protocol:
     missing = [k for k, p in known.items() if p.default is inspect.Parameter.empty and k not in arguments]
     if missing:
         raise ValueError(f"{name} needs the parameter {missing[0]!r}, which was not given")
-    return entry(**arguments)
+    given = {
+        key: Region.parse(value) if key == "region" and isinstance(value, str) else value for key, value in arguments.items()
+    }
+    return entry(**given)

@@ -159,7 +159,8 @@ def test_sampling_rappor_at_all_budgets(epsilon):
     for law in ("item", "coordinate"):
         mechanism = SamplingRAPPOR(epsilon, 1000, 700, law)
         declared = mechanism.amplification
-        assert 0 < declared.beta <= (declared.p - 1) / (declared.p + 1) and 0 < mechanism.local_epsilon <= epsilon
+        assert 0 < declared.beta <= (declared.p - 1) / (declared.p + 1)
+        assert 0 < mechanism.local_epsilon <= epsilon
         assert mechanism.groups() == ()
 
 

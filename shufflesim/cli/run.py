@@ -112,10 +112,8 @@ def make_folder(folder: Path) -> None:
 def _print(result: Simulation) -> None:
     summary = result.summary.iloc[0]
     counts = result.protocol.domain.target == "count"
-    central = (
-        f"<= {number(summary['epsilon_upper'], 'upper')} ({summary['upper_bound']}), "
-        f">= {number(summary['epsilon_lower'], 'lower')}, at delta = {result.delta!r}"
-    )
+    below = f", >= {number(summary['epsilon_lower'], 'lower')}" if summary["epsilon_lower"] >= 0 else ""
+    central = f"<= {number(summary['epsilon_upper'], 'upper')} ({summary['upper_bound']}){below}, at delta = {result.delta!r}"
     facts = table("what", "value", wrap=("value",))
     facts.show_header = False
     for what, value in {

@@ -53,10 +53,34 @@ class Region(ABC):
     def unproject(self, points: Array) -> Array:
         """The inverse of `project`, also for points outside of the rectangle."""
 
+    @abstractmethod
+    def locate(self, points: Array) -> Array:
+        """The same as a linear map, for means and estimates: nothing is wrapped."""
+
     @property
     @abstractmethod
-    def steps(self) -> Array:
-        """What a step of length 1 in the plane is in each coordinate that users give."""
+    def scales(self) -> Array:
+        """How far each coordinate that users give moves for a unit of length in the plane."""
+
+    @classmethod
+    def parse(cls, text: str) -> Region:
+        """A region from text: "plane:X0:X1:Y0:Y1" or "map:SOUTH:NORTH:WEST:EAST:UNIT".
+
+        Raises
+        ------
+        ValueError
+            If it is neither, or describes no region.
+        """
+        kind, *ends = text.split(":")
+        try:
+            numbers = [float(end) for end in ends[:4]]
+        except ValueError:
+            numbers = []
+        if (kind, len(ends), len(numbers)) == ("plane", 4, 4):
+            return Plane(x=(numbers[0], numbers[1]), y=(numbers[2], numbers[3]))
+        if (kind, len(ends), len(numbers)) == ("map", 5, 4):
+            return Map(latitude=(numbers[0], numbers[1]), longitude=(numbers[2], numbers[3]), unit=ends[4])
+        raise ValueError(f"region must be plane:X0:X1:Y0:Y1 or map:SOUTH:NORTH:WEST:EAST:UNIT, got {text!r}")
 
     @property
     def diameter(self) -> float:
@@ -107,9 +131,13 @@ class Plane(Region):
         """Lengths along x and y."""
         return self.x[1] - self.x[0], self.y[1] - self.y[0]
 
+    def locate(self, points: Array) -> Array:
+        """The same as `unproject`."""
+        return self.unproject(points)
+
     @property
-    def steps(self) -> Array:
-        """1 along x and y."""
+    def scales(self) -> Array:
+        """1: the plane's own coordinates."""
         return np.ones(2)
 
     @property
@@ -195,9 +223,14 @@ class Map(Region):
         width, height = self._scale * [self._span, self.latitude[1] - self.latitude[0]]
         return float(width), float(height)
 
+    def locate(self, points: Array) -> Array:
+        """(east, north) -> latitude and longitude; across the date line longitudes go on beyond 180."""
+        centre = np.array([sum(self.latitude) / 2, self.longitude[0] + self._span / 2])
+        return centre + points[:, ::-1] * self.scales
+
     @property
-    def steps(self) -> Array:
-        """Degrees of latitude to the north, of longitude to the east."""
+    def scales(self) -> Array:
+        """Degrees of latitude and of longitude."""
         return 1 / self._scale[::-1]
 
     @property
@@ -282,11 +315,13 @@ class Points(_Numbers):
 
     def unscaled(self, means: Array) -> Array:
         """The point of the map or plane."""
-        return self.region.unproject(self.half * means.reshape(1, 2))[0]
+        return self.region.locate(self.half * means.reshape(1, 2))[0]
 
     def plausible(self, estimate: Array, n: int) -> Array:
         """All users at the mean."""
-        mean = self.scaled(estimate.reshape(1, 2))[0]
+        origin = self.region.locate(np.zeros((1, 2)))[0]
+        moved = (estimate - origin) / self.region.scales
+        mean = (moved[::-1] if isinstance(self.region, Map) else moved) / self.half
         return n * np.array([mean, mean**2])
 
     def example(self, n: int, rng: np.random.Generator) -> Array:
