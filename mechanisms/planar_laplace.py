@@ -118,9 +118,9 @@ class PlanarLaplace(Randomizer):
     def pair(self, x0: Any, x1: Any) -> PlanarLaplacePair:
         """Two points among users in the whole region, as something to bound.
 
-        The bounds are for the disc around the point halfway between the two that reaches to the farthest corner: the blanket needs
-        one that contains the region, and a corner beside the two can be farther from their middle than d_max - d01/2 with the
-        largest distance from either for d_max.
+        The bounds are for the disc around the point halfway between the two that reaches to the farthest corner. The blanket
+        needs all of the region in it, and a corner beside the two can be farther from their middle than it is from either less
+        d01/2.
         """
         points = self.region.project(self.domain.validate([x0, x1]))
         distance = float(np.hypot(*(points[1] - points[0])))
