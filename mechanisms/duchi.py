@@ -15,8 +15,8 @@ from functools import cached_property
 import numpy as np
 from scipy import special
 
-from shufflesim._checks import check_epsilon, check_integer
-from shufflesim._sampling import bernoulli
+from shufflesim._checks import check_epsilon, check_size
+from shufflesim._sampling import bernoulli, bit_sums
 from shufflesim.bounds import OutcomeGroups, TwoLevel, VariationRatio
 from shufflesim.domains import Array, Box, Interval
 from shufflesim.randomizer import Randomizer
@@ -36,7 +36,7 @@ class SignVectors(Randomizer):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
-        object.__setattr__(self, "dim", check_integer("dim", self.dim, low=1))
+        object.__setattr__(self, "dim", check_size("dim", self.dim, low=1))
         interval = Interval(self.low, self.high)
         object.__setattr__(self, "low", interval.low)
         object.__setattr__(self, "high", interval.high)
@@ -187,7 +187,7 @@ class Duchi(SignVectors):
 
     def aggregate(self, reports: Array) -> Array:
         """Ones per coordinate, shape (dim,)."""
-        return np.unpackbits(reports, axis=1, count=self.dim).sum(axis=0, dtype=np.int64)
+        return bit_sums(reports, self.dim)
 
     def estimate(self, aggregate: Array, n: int) -> Array:
         """The mean, shape (dim,)."""

@@ -51,7 +51,7 @@ class PlanarLaplace(Randomizer):
     >>> city = Map(latitude=(40.5, 41.0), longitude=(-74.3, -73.7), unit="km")
     >>> noise = PlanarLaplace(epsilon=0.2, region=city)
     >>> round(noise.local_epsilon, 2)
-    15.02
+    15.03
     >>> noise.pair((40.64, -73.78), (40.78, -73.87)).d01 < 4
     True
     """
@@ -118,7 +118,9 @@ class PlanarLaplace(Randomizer):
     def pair(self, x0: Any, x1: Any) -> PlanarLaplacePair:
         """Two points among users in the whole region, as something to bound.
 
-        Their distance to the farthest corner decides; the bounds are for the disc that `PlanarLaplacePair` describes.
+        The bounds are for the disc around the point halfway between the two that reaches to the farthest corner. The blanket
+        needs all of the region in it, and a corner beside the two can be farther from their middle than it is from either less
+        d01/2.
         """
         points = self.region.project(self.domain.validate([x0, x1]))
         distance = float(np.hypot(*(points[1] - points[0])))
@@ -126,8 +128,8 @@ class PlanarLaplace(Randomizer):
             raise ValueError(f"x0 and x1 must differ, got {x0!r} twice")
         width, height = np.array(self.region.sides) / 2
         corners = np.array([[sx * width, sy * height] for sx in (-1, 1) for sy in (-1, 1)])
-        farthest = float(max(np.hypot(*(corners - point).T).max() for point in points))
-        return PlanarLaplacePair(self.epsilon * distance, self.epsilon * max(farthest, distance))
+        radius = float(np.hypot(*(corners - points.mean(axis=0)).T).max())
+        return PlanarLaplacePair(self.epsilon * distance, self.epsilon * (radius + distance / 2))
 
     def law_claims(self, crowd: Crowd) -> list[Claim]:
         """Lower bounds of two opposite corners, as far as the quadrature reaches; no pair is proved to be the worst."""

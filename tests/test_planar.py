@@ -11,6 +11,8 @@ from shufflesim import Map, Plane
 from shufflesim.domains import Points
 from shufflesim.mechanisms import PlanarLaplace
 
+from .oracles import close, load
+
 CITY = Map(latitude=(40.5, 41.0), longitude=(-74.3, -73.7), unit="km")
 PACIFIC = Map(latitude=(-20, 10), longitude=(170, -170), unit="km")
 
@@ -60,7 +62,8 @@ def test_noise_far_larger_than_the_earth_is_not_wrapped():
 def test_pairs_are_measured_in_the_plane():
     mine = PlanarLaplace(2.0, Plane(x=(0, 4), y=(0, 3)))
     pair = mine.pair((0, 0), (1, 0))
-    assert (pair.d01, pair.d_max) == (pytest.approx(2.0), pytest.approx(10.0))
+    # The middle (0.5, 0) is at sqrt(3.5^2 + 3^2) from the corner (4, 3).
+    assert (pair.d01, pair.d_max) == (pytest.approx(2.0), pytest.approx(2 * (math.sqrt(21.25) + 0.5)))
     near, far = (float(ss.epsilon(mine.pair((0, 0), x), 1000, 1e-6)) for x in ((0.2, 0), (1, 0)))
     assert near < far <= float(ss.epsilon(mine, 1000, 1e-6)) * (1 + 1e-9)
     for bad, message in (
@@ -100,3 +103,31 @@ def test_airports_are_points():
     assert np.allclose(area.unproject(area.project(values)), data)
     result = ss.simulate(PlanarLaplace(0.01, area), data, delta=1e-3, seed=0)
     assert result.truth == pytest.approx(data.mean(axis=0))
+
+
+@pytest.mark.parametrize(
+    "row", [r for r in load("params") if r["mechanism"].startswith("planar Laplace")], ids=lambda r: r["eps0"]
+)
+def test_declared_parameters_are_the_true_ones(row):
+    """A square whose diagonal is the distance of the row, in two units of length."""
+    distance = float(row["parameters"]["d01"])
+    for epsilon in (1.0, 0.01):
+        side = distance / epsilon / math.sqrt(2)
+        declared = PlanarLaplace(epsilon, Plane(x=(0, side), y=(10, 10 + side))).amplification
+        assert close(declared.p, row["true_p"], 1e-12)
+        assert close(declared.beta, row["true_beta"], 1e-12)
+        assert declared.q == declared.p
+
+
+@pytest.mark.parametrize("region", [Plane(x=(0, 10), y=(0, 2)), Plane(x=(-5, -1), y=(3, 12))], ids=repr)
+def test_disc_of_a_pair_contains_the_region(region):
+    """Also where the farthest corner lies beside the two points, not behind one of them."""
+    mine = PlanarLaplace(0.7, region)
+    (left, right), (bottom, top) = region.limits
+    corners = np.array([[x, y] for x in (left, right) for y in (bottom, top)])
+    points = np.random.default_rng(2).uniform([left, bottom], [right, top], (20, 2, 2))
+    for x0, x1 in points:
+        pair = mine.pair(x0, x1)
+        assert pair.d01 == pytest.approx(0.7 * np.linalg.norm(x1 - x0), rel=1e-12)
+        assert pair.radius == pytest.approx(0.7 * np.linalg.norm(corners - (x0 + x1) / 2, axis=1).max(), rel=1e-12)
+        assert pair.d_max >= 0.7 * max(np.linalg.norm(corners - x, axis=1).max() for x in (x0, x1)) * (1 - 1e-12)
