@@ -23,6 +23,8 @@ from shufflesim.randomizer import Randomizer
 K_MAX = 2**30
 # Inputs times columns up to which the law is handed out as a matrix.
 ENUMERABLE = 4096
+# The same for maximum likelihood, which needs the matrix and no more.
+LAW_CELLS = 2**24
 # Random numbers that the count-space sampler spends on truthful reports (some seconds), and how many of them at once.
 COUNT_DRAWS = 2**24
 COUNT_BLOCK = 2**20
@@ -220,9 +222,14 @@ class HadamardResponse(Randomizer):
 
     def log_channel(self) -> Array | None:
         """The d x K law for tiny instances."""
+        return self._log_law() if self.d * math.prod(self.shape) <= ENUMERABLE else None
+
+    def histogram_law(self) -> Array | None:
+        """The d x K law, whose columns `aggregate` counts, for up to `LAW_CELLS` entries."""
+        return np.exp(self._log_law()) if self.d * math.prod(self.shape) <= LAW_CELLS else None
+
+    def _log_law(self) -> Array:
         blocks, width = self.shape
-        if self.d * blocks * width > ENUMERABLE:
-            return None
         x, y = np.arange(self.d)[:, None], np.arange(blocks * width)
         own = (y // width == x % blocks) & (np.bitwise_count(y % width & (x // blocks + 1)) % 2 == 0)
         log_own = -math.log(width / 2) - math.log1p((2 * blocks - 1) * math.exp(-self.epsilon))

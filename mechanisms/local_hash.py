@@ -32,6 +32,8 @@ DIRECT_CELLS = 2**22
 TABLE_CELLS = 2**14
 # Outcomes times inputs up to which the law is handed out as a matrix.
 ENUMERABLE = 4096
+# The same for maximum likelihood, which needs the matrix and no more.
+LAW_CELLS = 2**24
 
 
 @dataclass(frozen=True)
@@ -208,9 +210,19 @@ class LocalHash(CategoricalRandomizer):
 
     def log_channel(self) -> Array | None:
         """The law on (a, y) for tiny instances."""
+        return self._log_law() if self._cells * self.d <= ENUMERABLE else None
+
+    def histogram_law(self) -> Array | None:
+        """The law on (a, y) where `aggregate` is a histogram of it, for up to `LAW_CELLS` entries."""
+        return np.exp(self._log_law()) if self.fourier and self._cells * self.d <= LAW_CELLS else None
+
+    @property
+    def _cells(self) -> int:
+        """Number of (a, y)."""
+        return int(self._range ** (len(self.digits) + 1))
+
+    def _log_law(self) -> Array:
         l, m = self._range, len(self.digits)  # noqa: E741
-        if l ** (m + 1) * self.d > ENUMERABLE:
-            return None
         if self.fourier:
             hashed = self.hashed(np.arange(l**m)[:, None], np.arange(self.d))
         else:
