@@ -159,7 +159,7 @@ def maximum_likelihood(histogram: Any, law: Any, *, tolerance: float = TOLERANCE
         twice = once * growth(once)
         # Squared extrapolation (Varadhan and Roland, Scand. J. Statist. 2008), if it is likelier than the two steps.
         step, bend = once - found, twice - 2 * once + found
-        length = max(1.0, float(np.linalg.norm(step) / max(np.linalg.norm(bend), 1e-300)))
+        length = max(1.0, float(np.linalg.norm(step)) / max(float(np.linalg.norm(bend)), 1e-300))
         leap = np.maximum(found + 2 * length * step + length**2 * bend, SHRINK * twice)
         leap *= n / leap.sum()
         found = leap if likelihood(leap) >= likelihood(twice) else twice
