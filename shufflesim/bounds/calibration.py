@@ -16,6 +16,8 @@ from .bracket import Bracket
 
 # Relative distance, of real parameters, between the one that is returned and one that misses the target.
 PARAMETER_RTOL = 1e-6
+# Slack of delta in the steps of the search: delta moves by several times as much as the parameter.
+STEP_RTOL = 1e-6
 
 Find = Literal["largest", "smallest"]
 
@@ -167,7 +169,7 @@ class _Search:
     def likely(self, parameter: float) -> bool:
         """Whether delta holds at the target: one evaluation, and up to rounding the same question."""
         x, n = self._made(parameter)
-        return bool(delta_at(x, n, self.target, **self.crowd).upper <= self.delta)
+        return bool(delta_at(x, n, self.target, rtol=STEP_RTOL, **self.crowd).upper <= self.delta)
 
     def run(self, find: Find, low: float, high: float, name: str) -> Calibration:
         """Between an end that meets the target and one that misses it: first by `likely`, then by what is returned itself."""
