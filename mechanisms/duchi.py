@@ -144,6 +144,11 @@ class Duchi(SignVectors):
         return self.two_level.amplification
 
     @property
+    def published_beta(self) -> float:
+        """(E-1)/(E+1) for every dimension: larger than the true one for even dim, where the law it is for is not eps-LDP."""
+        return math.tanh(self.epsilon / 2)
+
+    @property
     def width(self) -> int:  # type: ignore[override]
         """One random number per coordinate."""
         return self.dim

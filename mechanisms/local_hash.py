@@ -146,6 +146,11 @@ class LocalHash(CategoricalRandomizer):
         return VariationRatio.ldp(self.epsilon, (1 - 1 / self._range) * a * -math.expm1(-self.epsilon))
 
     @property
+    def published_beta(self) -> float:
+        """(E-1)/(E+l-1), for one fixed hash function under which the two inputs differ: larger than the true one, and safe."""
+        return self.support[0] * -math.expm1(-self.epsilon)
+
+    @property
     def bits(self) -> float:
         """The hash function's m coefficients and the output."""
         return float(math.ceil((len(self.digits) + 1) * math.log2(self._range)))
