@@ -161,6 +161,11 @@ class HadamardResponse(Randomizer):
             return VariationRatio.ldp(self.epsilon, self.truthful / 2, q_star=1.0 if self.d <= 3 else None)
         return VariationRatio.ldp(self.epsilon, self.truthful, q_star=1.0)
 
+    def with_epsilon(self, epsilon: float) -> HadamardResponse:
+        """Another budget; a number of blocks that is the best for this one is chosen anew."""
+        best = self == HadamardResponse(self.epsilon, self.d, B=None)
+        return HadamardResponse(epsilon, self.d, B=None) if best else super().with_epsilon(epsilon)
+
     @property
     def bits(self) -> float:
         """log2 K."""

@@ -195,6 +195,8 @@ class HierarchicalGRR(CategoricalRandomizer):
         n, aggregate = check_users(n), np.asarray(aggregate)
         if aggregate.shape != (2 * self.d - 2,):
             raise ValueError(f"aggregate must have shape ({2 * self.d - 2},), got {aggregate.shape}")
+        if aggregate.dtype.kind not in "iuf" or not np.all(np.isfinite(aggregate)):
+            raise ValueError(f"aggregate must hold finite numbers, got {aggregate.dtype} with others")
         ends = self._ends(low, high)
         if consistent:
             leaves = self._consistent([self._nodes(h, aggregate, n) for h in range(self.levels)], n)
@@ -220,12 +222,14 @@ class HierarchicalGRR(CategoricalRandomizer):
     def _ends(self, low: Any, high: Any) -> Array:
         """Ranges as rows (low, high)."""
         rule = f"low < high must be integers in 0..{self.d}, one pair a range"
+        pair = [np.atleast_1d(end) for end in (low, high)]
+        if any(end.ndim != 1 or end.dtype.kind not in "iu" or not end.size for end in pair):
+            raise ValueError(f"{rule}, got {', '.join(f'{end.dtype} of shape {end.shape}' for end in pair)}")
         try:
-            given = np.array(np.broadcast_arrays(np.atleast_1d(low), np.atleast_1d(high)))
+            # Beyond d, and then refused, stays beyond d.
+            given = np.array(np.broadcast_arrays(*(np.minimum(end, self.d + 1).astype(np.int64) for end in pair)))
         except ValueError:
             raise ValueError(f"{rule}, got {np.shape(low)} and {np.shape(high)} ends") from None
-        if given.ndim != 2 or given.dtype.kind not in "iu" or not given.size:
-            raise ValueError(f"{rule}, got {given.dtype} of shape {given.shape[1:]}")
         wrong = (given[0] < 0) | (given[0] >= given[1]) | (given[1] > self.d)
         if wrong.any():
             bad = int(wrong.argmax())

@@ -30,6 +30,8 @@ WIDE = 32
 CELLS = 2**15
 # Smallest mass of a cap, far enough from the smallest double.
 MASS_MIN = 1e-305
+# Shortest mean of a report whose inverse square is a number.
+LENGTH_MIN = 1e-150
 
 
 @dataclass(frozen=True)
@@ -79,10 +81,9 @@ class PrivUnit(Randomizer):
         gamma = self._best() if self.gamma is None else self.gamma
         rule = "a number in [0, 1 - 2^-40]"
         object.__setattr__(self, "gamma", check_number("gamma", gamma, rule, low=0.0, high=GAMMA_MAX))
-        if self._share(self.cap) < MASS_MIN:
-            raise ValueError(
-                f"gamma must leave a cap of at least {MASS_MIN:g} of the sphere, got {self.gamma!r} for dim={self.dim}"
-            )
+        if self._share(self.cap) < MASS_MIN or self._length(self.cap) < LENGTH_MIN:
+            rule = f"a cap of at least {MASS_MIN:g} of the sphere, and reports with a mean length of {LENGTH_MIN:g}"
+            raise ValueError(f"gamma must leave {rule}, got {self.gamma!r} for epsilon={self.epsilon!r}, dim={self.dim}")
 
     @property
     def domain(self) -> UnitVectors:

@@ -192,7 +192,7 @@ class SamplingRAPPOR(SetRandomizer):
         elsewhere = free - third
         if (m + 1) ** 2 * (c + 1) * (third + 1) * (min(elsewhere, s) + 1) > GROUPED:
             return ()
-        laws = [_binomial(size, self.flip) for size in (m, m, c, third)]
+        laws = [_binomial(size, -self.epsilon / 2) for size in (m, m, c, third)]
         laws.append(_few(elsewhere, -math.log1p(math.exp(-self.epsilon / 2)), -self.epsilon / 2, s))
         base = np.multiply.outer(laws[0], laws[1])
         for law in laws[2:]:
@@ -230,10 +230,12 @@ def excess(m: int, p: float) -> float:
     return float((special.bdtrc(j, m, p) / p * special.bdtr(j, m, p)).sum())
 
 
-def _binomial(m: int, p: float) -> Array:
-    """Probabilities of 0, ..., m."""
-    k = np.arange(m + 1)
-    return special.comb(m, k) * p**k * (1 - p) ** (m - k)
+def _binomial(m: int, log_odds: float) -> Array:
+    """Probabilities of 0, ..., m hits, with the log-odds of one; by the ratios of neighbours."""
+    k = np.arange(m)
+    logs = np.append(0.0, np.cumsum(np.log((m - k) / (k + 1)) + log_odds))
+    law = np.exp(logs - logs.max())
+    return law / law.sum()
 
 
 def _few(m: int, log_hit: float, log_odds: float, top: int) -> Array:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._checks import check_delta, check_users
+from ._checks import EPSILON_MAX, check_delta, check_users
 from .bounds import calibrate
 from .bounds import epsilon as epsilon_at
 from .protocols import SingleMessage
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 # Users whose values stand for all where no data are given, and their seed.
 STANDING = 10_000
 STANDING_SEED = 0
+# How far below the largest budget the search ends, relatively: nothing may round beyond it.
+LEAST = 1e-9
 
 
 def compare(
@@ -37,8 +39,9 @@ def compare(
     Parameters
     ----------
     candidates : sequence of Randomizer
-        Of the same kind of data. Their own budgets matter only where `epsilon` is left out. Parameters that equal the best choice
-        for a randomizer's budget (left out at construction) are chosen anew for the new budget.
+        Of one domain, with a budget that can be changed (not a `Channel`). Their own budgets matter only where `epsilon` is left
+        out. Parameters that equal the best choice for a randomizer's budget (left out at construction) are chosen anew for the
+        new budget.
     n : int or None
         Number of users; None means as many as there are data.
     delta : float
@@ -63,7 +66,7 @@ def compare(
     Raises
     ------
     ValueError
-        If candidates estimate different things, or an argument is out of range.
+        If candidates have different domains, or an argument is out of range.
 
     Examples
     --------
@@ -77,8 +80,8 @@ def compare(
     randomizers = [_randomizer(candidate) for candidate in _listed(candidates)]
     domain = randomizers[0].domain
     for other in randomizers[1:]:
-        if (other.domain.target, len(other.domain.labels)) != (domain.target, len(domain.labels)):
-            raise ValueError(f"candidates must estimate the same numbers, got {domain!r} and {other.domain!r}")
+        if other.domain != domain:
+            raise ValueError(f"candidates must have one domain, got {domain!r} and {other.domain!r}")
     delta = check_delta(delta)
     if data is not None:
         held = len(domain.collect(data))
@@ -91,7 +94,10 @@ def compare(
     target = min(float(epsilon_at(r, n, delta)) for r in randomizers) if epsilon is None else epsilon
     rows = []
     for done, randomizer in enumerate(randomizers, start=1):
-        found = calibrate(randomizer.with_epsilon, n, delta, target)
+        # A budget per unit of length is not the local one.
+        unit = randomizer.epsilon / randomizer.local_epsilon
+        within = (target * min(1.0, unit), EPSILON_MAX * min(1.0, unit) * (1 - LEAST))
+        found = calibrate(randomizer.with_epsilon, n, delta, target, within=within)
         row = {"randomizer": repr(found.x), "local_epsilon": found.x.local_epsilon, "epsilon": found.epsilon.upper}
         row["bits"] = found.x.bits
         if data is None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ._checks import check_integer, check_number, check_users
+from ._checks import USERS_MAX, check_integer, check_number, check_users
 from .domains import Array
 
 # Largest relative excess of the likelihood equations at which the iteration for maximum likelihood stops, and its most steps.
@@ -131,11 +131,14 @@ def maximum_likelihood(histogram: Any, law: Any, *, tolerance: float = TOLERANCE
     >>> maximum_likelihood([70, 30], [[0.75, 0.25], [0.25, 0.75]]).round(2).tolist()
     [90.0, 10.0]
     """
-    counts, matrix = _counts(histogram), np.asarray(law, dtype=float)
+    counts, matrix = _counts(histogram), np.asarray(law)
     tolerance = check_number("tolerance", tolerance, "a number in (0, 1]", low=1e-15, high=1.0)
     steps = check_integer("steps", steps, low=1)
-    if matrix.ndim != 2 or matrix.shape[1] != counts.size:
-        raise ValueError(f"law must have one column per entry of the histogram, got shapes {matrix.shape} and {counts.shape}")
+    if matrix.ndim != 2 or matrix.shape[1] != counts.size or not matrix.size or matrix.dtype.kind not in "iuf":
+        rule = "law must be a matrix of numbers with one column per entry of the histogram"
+        raise ValueError(f"{rule}, got {matrix.dtype} of shape {matrix.shape} for {counts.shape}")
+    if counts.max() > USERS_MAX:
+        raise ValueError(f"histogram must hold at most {USERS_MAX:.0e} users, got {counts.max()!r}")
     if counts.min() < 0 or counts.sum() == 0 or not np.all(np.isfinite(matrix)) or matrix.min() < 0:
         raise ValueError("histogram and law must be non-negative, the histogram not all 0, got other entries")
     seen = counts > 0

@@ -77,8 +77,8 @@ class Protocol(ABC):
         return repr(self)
 
     def estimated_variance(self, aggregate: Array, n: int) -> Array:
-        """What the messages say about `variance`: its value at the estimates, brought into their range for this purpose."""
-        return self.variance(self.domain.plausible(self.estimate(aggregate, n), n), n)
+        """What the messages say about `variance`: its value at the estimates, which are brought into their range if need be."""
+        return self.domain.plug_in(lambda total: self.variance(total, n), self.estimate(aggregate, n), n)
 
     def histogram_law(self) -> Array | None:
         """The law of one user's message as a matrix if `aggregate` counts its columns, for maximum likelihood; None otherwise."""

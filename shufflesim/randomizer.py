@@ -75,8 +75,8 @@ class Randomizer(ABC):
         """Typical, tiny and extreme instances, shared by tests, docs and benchmarks."""
 
     def estimated_variance(self, aggregate: Array, n: int) -> Array:
-        """What the reports say about `variance`: its value at the estimates, brought into their range for this purpose."""
-        return self.variance(self.domain.plausible(self.estimate(aggregate, n), n), n)
+        """What the reports say about `variance`: its value at the estimates, which are brought into their range if need be."""
+        return self.domain.plug_in(lambda total: self.variance(total, n), self.estimate(aggregate, n), n)
 
     def inputs(self) -> Array:
         """Values in the order of the rows of `channel`; codes unless overridden."""

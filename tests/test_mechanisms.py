@@ -8,7 +8,7 @@ import pytest
 import shufflesim as ss
 from shufflesim import catalogue
 from shufflesim.empirical.law import true_parameters
-from shufflesim.mechanisms import GRR, OUE, RAPPOR, Duchi, Laplace, LocalHash, RandomizedResponse
+from shufflesim.mechanisms import GRR, OUE, RAPPOR, Collision, Duchi, Laplace, LocalHash, Parallel, RandomizedResponse, Wheel
 from shufflesim.mechanisms._field import field
 from shufflesim.mechanisms.local_hash import best_range
 from shufflesim.protocols import BallsIntoBins, SingleMessage
@@ -226,3 +226,21 @@ def test_published_betas_are_those_of_the_table(row):
     mine = LocalHash(eps, given["d"], given["l"]) if "l" in given else Duchi(eps, given["d"])
     assert close(mine.published_beta, row["table_beta"], 1e-12)
     assert mine.amplification.beta <= mine.published_beta * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [Wheel(8.0, 9, 8, 2.0**-24), Wheel(8.0, 9, 1, 0.9), Collision(8.0, 9, 2), GRR(8.0, 9), Parallel((GRR(8.0, 9), OUE(2.0, 9)))],
+    ids=repr,
+)
+def test_standard_errors_are_not_bold_where_everybody_agrees(mechanism):
+    """300 users with one value: the stated variance is on average at least the exact one, 7 standard errors allowed for."""
+    value = mechanism.domain.example(1, np.random.default_rng(0))
+    values = mechanism.domain.validate(np.repeat(value, 300, axis=0))
+    exact = mechanism.variance(mechanism.domain.total(values), 300)
+    rng = np.random.default_rng(1)
+    stated = np.array(
+        [mechanism.estimated_variance(mechanism.aggregate(mechanism.randomize(values, rng)), 300) for _ in range(300)]
+    )
+    spread = stated.std(axis=0, ddof=1) / math.sqrt(300)
+    assert np.all(stated.mean(axis=0) + 7 * spread >= exact)

@@ -5,8 +5,21 @@ import pytest
 from scipy import optimize
 
 import shufflesim as ss
-from shufflesim import postprocess
-from shufflesim.mechanisms import GRR, OUE, RAPPOR, HadamardResponse, HierarchicalGRR, Laplace, LocalHash
+from shufflesim import Plane, postprocess
+from shufflesim.mechanisms import (
+    GRR,
+    OUE,
+    RAPPOR,
+    Duchi,
+    HadamardResponse,
+    HierarchicalGRR,
+    Laplace,
+    LocalHash,
+    Piecewise,
+    PlanarLaplace,
+    PrivSet,
+    PrivUnit,
+)
 
 SAMPLES = [
     np.array([-2.0, 6.0, 8.0]),
@@ -76,7 +89,13 @@ def test_maximum_likelihood_maximises_the_likelihood():
         (lambda: postprocess.simplex(["a"], 1), "counts must be a vector of finite numbers"),
         (lambda: postprocess.simplex([1.0], 0), "n must be an integer >= 1, got 0"),
         (lambda: postprocess.normalise([[1.0]], 1), "counts must be a vector of finite numbers"),
-        (lambda: postprocess.maximum_likelihood([1, 2], [[0.5, 0.5, 0.0]]), "law must have one column per entry"),
+        (
+            lambda: postprocess.maximum_likelihood([1, 2], [[0.5, 0.5, 0.0]]),
+            "law must be a matrix of numbers",
+        ),
+        (lambda: postprocess.maximum_likelihood([1, 1], np.empty((0, 2))), "law must be a matrix of numbers"),
+        (lambda: postprocess.maximum_likelihood([1, 1], [["a", "b"]]), "law must be a matrix of numbers"),
+        (lambda: postprocess.maximum_likelihood([1e308, 1e308], [[0.75, 0.25], [0.25, 0.75]]), "at most 1e[+]18 users"),
         (lambda: postprocess.maximum_likelihood([1, -2], [[0.5, 0.5]]), "must be non-negative"),
         (lambda: postprocess.maximum_likelihood([0, 0], [[0.5, 0.5]]), "must be non-negative, the histogram not all 0"),
         (lambda: postprocess.maximum_likelihood([1, 2], [[1.0, 0.0]]), "some input can produce"),
@@ -148,14 +167,41 @@ def test_comparison_on_data_runs_every_candidate():
     assert table.equals(again)
 
 
+def test_a_budget_per_unit_of_length_can_be_compared():
+    noise = PlanarLaplace(1.0, Plane(x=(0, 200), y=(0, 200)))
+    table = ss.compare([noise], 1000, 1e-6, 0.5)
+    assert table["epsilon"].max() <= 0.5
+    assert table["local_epsilon"].iloc[0] > 0.5
+
+
+def test_best_blocks_are_chosen_anew():
+    assert HadamardResponse(4.0, 100, B=None).with_epsilon(1.0) == HadamardResponse(1.0, 100, B=None)
+    assert HadamardResponse(1.0, 100, K=256, B=2).with_epsilon(4.0) == HadamardResponse(4.0, 100, K=256, B=2)
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        (Duchi(1.0, 1, 0, 10), Piecewise(1.0, 0, 1)),
+        (PrivUnit(1.0, 5), Duchi(1.0, 5)),
+        (PrivSet(1.0, 10, 2), PrivSet(1.0, 10, 5)),
+        (GRR(1.0, 10), PrivSet(1.0, 10, 5)),
+    ],
+    ids=repr,
+)
+def test_different_questions_are_not_compared(pair):
+    with pytest.raises(ValueError, match="candidates must have one domain"):
+        ss.compare(list(pair), 1000, 1e-6)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (([], 10, 1e-6), "candidates must be a list of at least one randomizer"),
         ((GRR(1.0, 4), 10, 1e-6), "candidates must be a list of at least one randomizer"),
         (([3], 10, 1e-6), "candidates must be randomizers, got 3"),
-        (([GRR(1.0, 4), GRR(1.0, 5)], 10, 1e-6), "candidates must estimate the same numbers"),
-        (([GRR(1.0, 4), Laplace(1.0)], 10, 1e-6), "candidates must estimate the same numbers"),
+        (([GRR(1.0, 4), GRR(1.0, 5)], 10, 1e-6), "candidates must have one domain"),
+        (([GRR(1.0, 4), Laplace(1.0)], 10, 1e-6), "candidates must have one domain"),
         (([GRR(1.0, 4)], None, 1e-6), "n must be given where there are no data"),
         (([GRR(1.0, 4)], 10, 0), r"delta must be in \(0, 1\)"),
         (([GRR(1.0, 4)], 10, 1e-6, -1), "epsilon must be a number > 0"),

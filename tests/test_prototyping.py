@@ -4,6 +4,7 @@ import importlib.util
 import math
 import sys
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -105,6 +106,26 @@ def test_q_star_of_known_laws():
     assert neutral_ratio(GRR(1.3, 4).channel(), math.exp(1.3), math.exp(1.3)) == pytest.approx(1.0, rel=1e-8)
     # Two leaves that share their upper nodes: both inputs are at E there, the others may be at 1.
     assert neutral_ratio(HierarchicalGRR(1.0, 8).channel(), math.e, math.e) == pytest.approx(math.e)
+
+
+def test_q_star_near_no_privacy_loss_is_rounded_up():
+    """Ratios within 1e-8 of 1: the declared q_star against rational arithmetic on the same floats."""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        law = 1 + 1e-8 * rng.integers(0, 2, (3, 4))
+        law /= law.sum(axis=1, keepdims=True)
+        if np.ptp(law, axis=0).max() == 0:
+            continue
+        declared = declaration_of(law)
+        exact = [[Fraction(float(v)) for v in row] for row in law]
+        p = Fraction(declared.p)
+        for i, j in ((0, 1), (0, 2), (1, 2)):
+            for column in zip(*exact, strict=True):
+                small, large = sorted((column[i], column[j]))
+                neutral = (p * small - large) / (p - 1)
+                room = min(column) - (large - small) / (p - 1)
+                if neutral > large / 10**6:
+                    assert neutral / room <= declared.neutral_q * (1 + 1e-15)
 
 
 @dataclass(frozen=True)

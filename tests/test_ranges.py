@@ -95,7 +95,19 @@ def test_ranges_of_a_simulation():
 
 @pytest.mark.parametrize(
     ("low", "high"),
-    [(0, 0), (3, 2), (-1, 4), (0, 17), (0.0, 4.0), ("a", "b"), ([], []), ([0, 1], [2, 3, 4]), (None, 3), ([[0]], [[1]])],
+    [
+        (0, 0),
+        (3, 2),
+        (-1, 4),
+        (0, 17),
+        (0.0, 4.0),
+        ("a", "b"),
+        ([], []),
+        ([0, 1], [2, 3, 4]),
+        (None, 3),
+        ([[0]], [[1]]),
+        (True, 3),
+    ],
     ids=str,
 )
 def test_bad_ranges_are_refused(low, high):
@@ -104,8 +116,16 @@ def test_bad_ranges_are_refused(low, high):
         tree.ranges(np.zeros(30), 10, low, high)
 
 
+def test_unsigned_ends_are_integers():
+    tree = HierarchicalGRR(1.0, 16)
+    for low, high in ((np.uint64(3), 5), (np.uint8(3), np.int32(5))):
+        assert tree.range_variance(np.ones(16), low, high) == tree.range_variance(np.ones(16), 3, 5)
+
+
 def test_other_bad_input_is_refused():
     tree = HierarchicalGRR(1.0, 16)
+    with pytest.raises(ValueError, match="aggregate must hold finite numbers"):
+        tree.ranges(np.full(30, np.nan), 10, 0, 1)
     with pytest.raises(ValueError, match=r"aggregate must have shape \(30,\), got \(16,\)"):
         tree.ranges(np.zeros(16), 10, 0, 1)
     with pytest.raises(ValueError, match="n must be an integer >= 1, got 0"):

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+import shufflesim as ss
 from shufflesim.bounds.groups import OutcomeGroups, enumerate_groups
 from shufflesim.empirical.law import true_parameters
 from shufflesim.mechanisms import RAPPOR, PrivSet, SamplingRAPPOR
@@ -167,3 +168,16 @@ def test_sampling_rappor_at_all_budgets(epsilon):
 def test_unknown_sampling_law_is_refused(bad):
     with pytest.raises(ValueError, match="law must be 'item' or 'coordinate', got"):
         SamplingRAPPOR(1.0, 5, 2, bad)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "d", "s"), [(100.0, 10, 3), (700.0, 4, 1), (1.0, 3001, 3000), (1.0, 1032, 1031), (60.0, 10, 3)]
+)
+@pytest.mark.parametrize("law", ["item", "coordinate"])
+def test_sampling_rappor_has_bounds_for_large_budgets_and_sets(epsilon, d, s, law):
+    mine = SamplingRAPPOR(epsilon, d, s, law)
+    for group in mine.groups():
+        for masses in (group.first, group.second, group.other):
+            assert masses.sum() == pytest.approx(1, rel=1e-9)
+    low, high = (ss.delta(mine, 100, 0.3 * mine.local_epsilon, bound=bound) for bound in ("lower", "sound"))
+    assert 0 <= low.lower <= high.upper <= 1

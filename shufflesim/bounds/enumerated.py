@@ -18,8 +18,8 @@ BETA_SLACK = 4e-16
 SNAP = 1e-12
 # Neutral mass of an outcome, relative to its larger probability, that is left of two numbers that cancel.
 CANCELLED = 1e-9
-# Rounding of a ratio of such differences.
-NEUTRAL_SLACK = 1e-9
+# Rounding of a ratio of such differences: relative to what is left of 1 and p, beside what `CANCELLED` lets pass.
+NEUTRAL_SLACK, NEUTRAL_ROUNDING = 1e-9, 4e-15
 
 
 def log_ratio(log_law: Array) -> float:
@@ -67,7 +67,8 @@ def neutral_ratio(law: Array, p: float, q: float) -> float:
         if np.any(counted & ~certain & (neutral > SNAP * large)):
             return q
         worst = max(worst, float((neutral[certain] / room[certain]).max(initial=0.0)))
-    return min(q, worst * (1 + NEUTRAL_SLACK)) if worst > 0 else q
+    slack = NEUTRAL_SLACK + NEUTRAL_ROUNDING / (1 - 1 / p)
+    return min(q, worst * (1 + slack)) if worst > 0 else q
 
 
 def declaration_of(law: Array) -> VariationRatio:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -61,6 +61,10 @@ class Domain(ABC):
 
         Where the targets leave it open, the one with the least second moments.
         """
+
+    def plug_in(self, variance: Callable[[Array], Array], estimate: Array, n: int) -> Array:
+        """An exact variance, as a function of the summary, at estimated targets."""
+        return variance(self.plausible(estimate, n))
 
     @abstractmethod
     def example(self, n: int, rng: np.random.Generator) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -66,6 +66,10 @@ class Categories(Domain):
     def plausible(self, estimate: Array, n: int) -> Array:
         """Between none and all of the users."""
         return np.clip(estimate, 0, n)
+
+    def plug_in(self, variance: Callable[[Array], Array], estimate: Array, n: int) -> Array:
+        """At the estimates as they are, where a variance linear in the counts has no bias; at least that of clipped ones."""
+        return np.maximum(variance(estimate), super().plug_in(variance, estimate, n))
 
     def collect(self, data: Any) -> Any:
         """One code a user; a pandas categorical stays one."""
@@ -204,6 +208,10 @@ class Sets(Domain):
     def plausible(self, estimate: Array, n: int) -> Array:
         """Between none and all of the users."""
         return np.clip(estimate, 0, n)
+
+    def plug_in(self, variance: Callable[[Array], Array], estimate: Array, n: int) -> Array:
+        """At the estimates as they are, where a variance linear in the counts has no bias; at least that of clipped ones."""
+        return np.maximum(variance(estimate), super().plug_in(variance, estimate, n))
 
     def subsets(self) -> Array:
         """All sets in lexicographic order, shape (C(d, s), s)."""

@@ -14,6 +14,8 @@ from .base import Array, Domain, Target, as_array, check_range, is_categorical, 
 
 # Departure of a squared length from 1 that is rounding of float32 data, not a mistake.
 UNIT_TOLERANCE = 1e-5
+# Widths of an interval whose squares are numbers too.
+WIDTHS = (1e-150, 1e150)
 
 
 class _Numbers(Domain):
@@ -103,6 +105,8 @@ class Interval(_Numbers):
             raise ValueError(f"low must be < high, got low={low!r}, high={high!r}")
         if not high - low < np.inf:
             raise ValueError(f"high - low must be finite, got low={low!r}, high={high!r}")
+        if not WIDTHS[0] <= high - low <= WIDTHS[1]:
+            raise ValueError(f"high - low must be in [{WIDTHS[0]:g}, {WIDTHS[1]:g}], got low={low!r}, high={high!r}")
         object.__setattr__(self, "low", low)
         object.__setattr__(self, "high", high)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from .._checks import check_number
 from .base import Array, Target, refuse_missing
-from .numbers import _Numbers
+from .numbers import WIDTHS, _Numbers
 
 # Mean radius of the Earth in kilometres (IUGG), and the units in which maps are measured, in kilometres.
 EARTH_KM = 6371.0088
@@ -112,8 +112,9 @@ class Plane(Region):
     def __post_init__(self) -> None:
         for name in ("x", "y"):
             low, high = _check_ends(name, getattr(self, name), "a pair of finite numbers")
-            if not low < high or not high - low < math.inf:
-                raise ValueError(f"{name} must be a pair low < high, got {getattr(self, name)!r}")
+            if not low < high or not WIDTHS[0] <= high - low <= WIDTHS[1]:
+                rule = f"a pair low < high with high - low in [{WIDTHS[0]:g}, {WIDTHS[1]:g}]"
+                raise ValueError(f"{name} must be {rule}, got {getattr(self, name)!r}")
             object.__setattr__(self, name, (low, high))
 
     @property
