@@ -121,7 +121,8 @@ class Wheel(KeyedSets):
 
     def hit(self, places: Array, reported: Array) -> Array:
         """Within the arc that starts at the place."""
-        return np.mod(reported - places, 1.0) < self.arc
+        behind = reported - places
+        return (behind >= 0) & (behind < self.arc) | (behind < self.arc - 1)
 
     def pack(self, keys: Array, places: Array) -> Array:
         """Rows of two doubles, which hold a key exactly."""
