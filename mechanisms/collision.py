@@ -53,8 +53,8 @@ class Collision(KeyedSets):
 
     Examples
     --------
-    >>> Collision(epsilon=math.log(9 / 4), d=10, s=2, l=7).amplification.beta
-    0.2631578947368422
+    >>> round(Collision(epsilon=math.log(9 / 4), d=10, s=2, l=7).amplification.beta, 12)
+    0.263157894737
     """
 
     epsilon: float

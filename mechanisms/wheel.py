@@ -54,8 +54,8 @@ class Wheel(KeyedSets):
 
     Examples
     --------
-    >>> Wheel(epsilon=math.log(9), d=10, s=2, length=1 / 8).amplification.beta
-    0.6666666666666666
+    >>> round(Wheel(epsilon=math.log(9), d=10, s=2, length=1 / 8).amplification.beta, 12)
+    0.666666666667
     """
 
     epsilon: float

@@ -8,7 +8,7 @@ import pytest
 
 import shufflesim as ss
 from shufflesim.bounds import Crowd, claims_of
-from shufflesim.mechanisms import GRR, RAPPOR, LocalHash, RandomizedResponse
+from shufflesim.mechanisms import GRR, RAPPOR, HadamardResponse, KSubset, LocalHash, RandomizedResponse
 from shufflesim.protocols import BallsIntoBins
 
 CLOSED = ("analytic", "asymptotic")
@@ -166,3 +166,14 @@ def test_rtol_buys_a_narrower_bracket():
     assert narrow.slack <= 1e-9 * narrow.upper
     coarse, fine = (ss.delta(x, n, 0.01, bound="three-outcome", rtol=rtol) for rtol in (1e-3, 1e-11))
     assert fine.slack <= coarse.slack
+
+
+@pytest.mark.parametrize(
+    "randomizer", [HadamardResponse(100.0, 8, K=16), GRR(150.0, 5), KSubset(200.0, 6, 2), GRR(400.0, 5)], ids=repr
+)
+def test_every_bound_is_a_probability_at_large_budgets(randomizer):
+    for n in (1, 40):
+        for claim in claims_of(randomizer, Crowd(n)):
+            for eps in (0.0, 0.1, 50.0, 0.9 * randomizer.local_epsilon):
+                found = ss.delta(randomizer, n, eps, bound=claim.bound)
+                assert 0 <= found.lower <= found.upper <= 1

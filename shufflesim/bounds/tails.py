@@ -170,7 +170,7 @@ class Tail:
     def _log_delta(self, eps: float) -> tuple[float, float]:
         """Ends of log delta, at most 0; 0 where there is less than one blanket message on average or a number overflows."""
         gamma = self.blanket.gamma
-        if eps <= 0 or gamma * self.n < 1 or max(eps, self.local if self.local < math.inf else 0) > LOG_MAX / 2:
+        if eps <= 0 or gamma * self.n < 1 or max(eps, self.local if self.local < math.inf else 0) > LOG_MAX / 4:
             return 0.0, 0.0
         pair = self._bennett if self.bennett else self._hoeffding
         with np.errstate(over="ignore"):
@@ -189,6 +189,11 @@ class Tail:
         if h <= 0:
             return -math.inf
         u = a * h / v
+        if u == math.inf:
+            # The bound falls as u grows: a smaller u is on the safe side of the upper end.
+            if end == 0:
+                return -math.inf
+            u = np.finfo(float).max
         return self._total(math.log(h / math.log1p(u)), v / h**2 * _phi(u), gamma, end)
 
     def _total(self, log_factor: float, exponent: float, gamma: float, end: int) -> float:

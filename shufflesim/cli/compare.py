@@ -111,7 +111,7 @@ def _categorical() -> list[str]:
 
 def _candidate(text: str, source: Source) -> tuple[Randomizer, Any]:
     """The mechanism that NAME:KEY=VALUE,... stands for, and the data in its domain."""
-    from shufflesim import Randomizer
+    from shufflesim import Randomizer, catalogue
 
     name, _, rest = text.partition(":")
     parameters: dict[str, Any] = {"epsilon": START}
@@ -120,9 +120,12 @@ def _candidate(text: str, source: Source) -> tuple[Randomizer, Any]:
         if not equals or not key.isidentifier() or key == "epsilon":
             raise click.UsageError(f"NAME must be name or name:key=value,... with keys other than epsilon, got {text!r}")
         parameters[key] = read_value(value)
-    found, values = fitted(name, parameters, source)
-    if not isinstance(found, Randomizer):
+    with refusing():
+        entry = catalogue.find(name)
+    if not issubclass(entry, Randomizer):
         raise click.UsageError(f"NAME must be a mechanism, got the protocol {name!r}")
+    found, values = fitted(name, parameters, source)
+    assert isinstance(found, Randomizer)
     return found, values
 
 

@@ -1,0 +1,118 @@
+"""`shufflesim compare`, and `run` on several columns: sets, vectors, points, key-value pairs."""
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from .cli_helpers import ok, refused
+
+PAIRS = {f"{what} {key}" for what in ("users", "sum") for key in range(3)}
+
+
+@pytest.fixture
+def table(tmp_path):
+    rng = np.random.default_rng(0)
+    path = tmp_path / "people.csv"
+    pd.DataFrame(
+        {
+            "city": rng.choice(list("abcd"), 400),
+            "first": rng.choice(["x", "y"], 400),
+            "second": rng.choice(["u", "v", "w"], 400),
+            "height": rng.uniform(0, 1, 400),
+            "weight": rng.uniform(0, 1, 400),
+            "lat": rng.uniform(40, 41, 400),
+            "lon": rng.uniform(-74, -73, 400),
+            "key": rng.integers(0, 3, 400),
+            "value": rng.uniform(-1, 1, 400),
+        }
+    ).to_csv(path, index=False)
+    return str(path)
+
+
+def test_compare_ranks_on_a_column(table, tmp_path):
+    out = tmp_path / "out"
+    arguments = ["compare", "--epsilon", "0.5", "--delta", "1e-6", "--data", table, "--column", "city", "--seed", "1"]
+    result = ok(*arguments, "grr", "k-subset:k=2", "--json", "--out", str(out))
+    found = json.loads(result.stdout)
+    assert found["n"] == 400
+    assert found["rows"][0]["relative_rmse"] == 1
+    assert all(row["epsilon"] <= 0.5 for row in found["rows"])
+    assert sorted(p.name for p in out.iterdir()) == ["compare.csv", "compare.png"]
+    assert (out / "compare.png").read_bytes()[:4] == b"\x89PNG"
+    text = ok(*arguments, "grr").stdout
+    assert "GRR(epsilon=" in text
+    assert "observed" in text
+
+
+def test_compare_takes_numbers_too(table):
+    result = ok(
+        *["compare", "--epsilon", "0.5", "--delta", "1e-6", "--data", table, "--column", "height", "--json"],
+        *["laplace", "piecewise:low=0,high=1", "witch-hat:low=0,high=1"],
+    )
+    rows = json.loads(result.stdout)["rows"]
+    assert {row["randomizer"].partition("(")[0] for row in rows} == {"Laplace", "Piecewise", "WitchHat"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nosuch"], "mechanism must be a known name, got 'nosuch'"),
+        (["grr:epsilon=1"], "with keys other than epsilon"),
+        (["grr:d"], "NAME must be name or name:key=value"),
+        (["balls-into-bins:dummies=1"], "NAME must be a mechanism, got the protocol"),
+        (["grr", "laplace"], "cannot read .*: CSV conversion error|cannot read .*conversion error to double"),
+    ],
+)
+def test_bad_candidates_are_refused(table, arguments, message):
+    line = refused("compare", "--epsilon", "0.5", "--delta", "1e-6", "--data", table, "--column", "city", *arguments)
+    assert re.search(message, line)
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "columns", "labels"),
+    [
+        ("priv-set", ["epsilon=2"], ["first", "second"], {"u", "v", "w", "x", "y"}),
+        ("collision", ["epsilon=2"], ["first", "second"], {"u", "v", "w", "x", "y"}),
+        ("harmony", ["epsilon=2", "low=0"], ["height", "weight"], {"height", "weight"}),
+        ("duchi", ["epsilon=2", "low=0"], ["height", "weight"], {"height", "weight"}),
+        ("duchi", ["epsilon=2"], ["height"], {"mean"}),
+        ("planar-laplace", ["epsilon=0.1", "region=map:40:41:-74:-73:km"], ["lat", "lon"], {"latitude", "longitude"}),
+        ("planar-laplace", ["epsilon=1", "region=plane:0:1:0:1"], ["height", "weight"], {"x", "y"}),
+        ("priv-kv", ["epsilon1=1", "epsilon2=1", "d=3", "s=1"], ["key", "value"], PAIRS),
+    ],
+)
+def test_run_takes_several_columns(table, name, parameters, columns, labels):
+    options = [part for p in parameters for part in ("-p", p)] + [part for c in columns for part in ("--column", c)]
+    result = ok("run", name, *options, "--data", table, "--delta", "1e-6", "--seed", "2", "--out", table + ".out", "--json")
+    assert json.loads(result.stdout)["n"] == 400
+    estimates = pd.read_csv(table + ".out/estimates.csv")
+    assert set(estimates["value"]) == labels
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "columns", "message"),
+    [
+        ("grr", ["epsilon=1"], ["city", "first"], "--column must be given 1 times for GRR"),
+        ("harmony", ["epsilon=1", "dim=3"], ["height", "weight"], "--column must be given 3 times for Harmony"),
+        ("priv-set", ["epsilon=1", "s=3"], ["first", "second"], "--column must be given 3 times for PrivSet"),
+        ("priv-kv", ["epsilon1=1", "epsilon2=1", "d=3", "s=1"], ["key"], "--column must be given 2 times for PrivKV"),
+        ("planar-laplace", ["epsilon=1", "region=earth"], ["lat", "lon"], "region must be plane:X0:X1:Y0:Y1 or map:"),
+        (
+            "planar-laplace",
+            ["epsilon=1", "region=map:40:41:-74:-73:mile"],
+            ["lat", "lon"],
+            "unit must be 'm' or 'km', got 'mile'",
+        ),
+        ("planar-laplace", ["epsilon=0.1", "region=map:40:40.5:-74:-73:km"], ["lat", "lon"], r"latitude in \[40, 40.5\]"),
+        ("harmony", ["epsilon=1"], ["height", "height"], "--column must name different columns, got 'height' twice"),
+        ("harmony", ["epsilon=1"], ["height", "nosuch"], "--column must name a column of the data, got 'nosuch'"),
+        ("priv-set", ["epsilon=1"], ["city", "city2"], "--column must name a column of the data, got 'city2'"),
+    ],
+)
+def test_columns_that_do_not_fit_are_refused(table, name, parameters, columns, message):
+    options = [part for p in parameters for part in ("-p", p)] + [part for c in columns for part in ("--column", c)]
+    line = refused("run", name, *options, "--data", table, "--delta", "1e-6")
+    assert re.search(message, line)
