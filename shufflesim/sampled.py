@@ -23,6 +23,8 @@ LEARNING_SEED = 20_240_817
 BLOCK = 2**21
 # Condition number of the learnt matrix beyond which inputs count as indistinguishable.
 CONDITION_MAX = 1e8
+# Rounding of a log-ratio of posteriors.
+RATIO_RTOL = 1e-6
 
 
 class SampledRandomizer(Randomizer):
@@ -84,9 +86,14 @@ class SampledRandomizer(Randomizer):
 
     def posterior(self, reports: Array) -> Array:
         """Probability of each category given a report, under a uniform prior; shape (n, d)."""
-        logs = np.column_stack([self.log_likelihood(x, reports) for x in range(self.d)])
-        if logs.shape != (reports.shape[0], self.d) or not (logs.max(axis=1, initial=-np.inf) > -np.inf).all():
-            raise ValueError(f"log_likelihood must be finite for some input of every report, got shape {logs.shape}")
+        found = [np.asarray(self.log_likelihood(x, reports)) for x in range(self.d)]
+        for one in found:
+            if one.shape != reports.shape[:1] or one.dtype.kind not in "iuf" or np.isnan(one).any():
+                rule = f"log_likelihood must return one number, not NaN, per report, shape {reports.shape[:1]}"
+                raise ValueError(f"{rule}, got {one.dtype} of shape {one.shape}")
+        logs = np.column_stack(found)
+        if not (logs.max(axis=1, initial=-np.inf) > -np.inf).all():
+            raise ValueError("log_likelihood must be above -inf for some input of every report, got -inf for all")
         shares = np.exp(logs - logs.max(axis=1, keepdims=True))
         return shares / shares.sum(axis=1, keepdims=True)
 
@@ -100,14 +107,20 @@ class SampledRandomizer(Randomizer):
     def learnt(self) -> tuple[Array, Array]:
         """Inverse of M, and the variance of one report's estimates for each input, shape (d, d)."""
         means, seconds = np.zeros((self.d, self.d)), np.zeros((self.d, self.d, self.d))
-        step = max(1, BLOCK // self.d**2)
+        step, largest = max(1, BLOCK // self.d**2), 0.0
         for x, seed in enumerate(np.random.SeedSequence(LEARNING_SEED).spawn(self.d)):
             rng = np.random.default_rng(seed)
             for start in range(0, LEARNT, step):
                 values = self.domain.validate(np.full(min(step, LEARNT - start), x))
                 shares = self.posterior(self.randomize(values, rng))
+                with np.errstate(divide="ignore"):
+                    largest = max(largest, float(np.log(shares.max(axis=1) / shares.min(axis=1)).max()))
                 means[x] += shares.sum(axis=0) / LEARNT
                 seconds[x] += shares.T @ shares / LEARNT
+        if largest > self.epsilon * (1 + RATIO_RTOL) + RATIO_RTOL:
+            raise ValueError(
+                f"epsilon must be at least the largest log-ratio of likelihoods, {largest:.6g} was seen, got {self.epsilon!r}"
+            )
         if not np.linalg.cond(means) <= CONDITION_MAX:
             raise ValueError(f"log_likelihood must tell every input from the others for an estimate, got {self!r}")
         inverse = np.linalg.inv(means)
@@ -182,7 +195,11 @@ class Sampled(SampledRandomizer):
 
     def randomize(self, values: Array, rng: np.random.Generator) -> Array:
         """The sampler's."""
-        return np.asarray(self.sampler(values, rng))
+        reports = np.asarray(self.sampler(values.copy(), rng))
+        if reports.shape[:1] != values.shape or reports.dtype.kind not in "iufb":
+            rule = f"sampler must return numbers, one report per user, first axis {values.shape[0]}"
+            raise ValueError(f"{rule}, got {reports.dtype} of shape {reports.shape}")
+        return reports
 
     def log_likelihood(self, value: Any, reports: Array) -> Array:
         """The likelihood's."""

@@ -56,6 +56,14 @@ def test_compare_takes_numbers_too(table):
     assert {row["randomizer"].partition("(")[0] for row in rows} == {"Laplace", "Piecewise", "WitchHat"}
 
 
+def test_what_does_not_fit_is_left_out_if_nothing_was_asked_for(tmp_path):
+    path = tmp_path / "five.csv"
+    path.write_text("city\n" + "\n".join("abcdea") + "\n")
+    result = ok("compare", "--epsilon", "1", "--delta", "1e-3", "--data", str(path), "--column", "city", "--seed", "1")
+    assert "left out hierarchical-grr: d must be a power of two, got 5" in result.stderr
+    assert "GRR(" in result.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -193,6 +193,25 @@ def test_two_functions_are_enough():
         ss.Sampled(1.0, 2, 3, lambda value, reports: reports)
 
 
+@pytest.mark.parametrize(
+    ("sampler", "likelihood", "message"),
+    [
+        (lambda c, rng: c[:-1] + 0.5, lambda c, y: -np.abs(y - c) / 2, "sampler must return numbers, one report per user"),
+        (lambda c, rng: "a", lambda c, y: -np.abs(y - c) / 2, "sampler must return numbers, one report per user"),
+        (lambda c, rng: c + rng.random(len(c)), lambda c, y: 0.0, "log_likelihood must return one number, not NaN, per report"),
+        (lambda c, rng: c + rng.random(len(c)), lambda c, y: y * np.nan, "log_likelihood must return one number, not NaN"),
+        (
+            lambda c, rng: c + rng.laplace(0, 1, len(c)),
+            lambda c, y: -np.abs(y - c),
+            "epsilon must be at least the largest log-ratio",
+        ),
+    ],
+)
+def test_functions_that_contradict_themselves_are_refused(sampler, likelihood, message):
+    with pytest.raises(ValueError, match=message):
+        ss.simulate(ss.Sampled(1.0, 3, sampler, likelihood), [0, 1, 2] * 100, delta=1e-6, seed=0)
+
+
 def test_inputs_that_the_likelihood_cannot_tell_apart_are_said():
     blind = ss.Sampled(1.0, 2, lambda values, rng: rng.random(len(values)), lambda value, reports: np.zeros(len(reports)))
     with pytest.raises(ValueError, match="must tell every input from the others"):

@@ -67,7 +67,14 @@ def compare(
     candidates: list[Randomizer] = []
     values: Any = None
     for name in names or _categorical():
-        candidate, values = _candidate(name, source)
+        try:
+            candidate, values = _candidate(name, source)
+        except click.UsageError as error:
+            # Not what was asked for, if nothing was: a tree needs a power of two categories.
+            if names or not candidates:
+                raise
+            notes.append(f"left out {name}: {error.message}")
+            continue
         candidates.append(candidate)
         # What the user must be told about the data is the same for all.
         source = Source(data, dataset, columns, domain, dropna, [])
