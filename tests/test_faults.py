@@ -182,7 +182,34 @@ class Shifted(Laplace):
         return super().randomize(values, rng) + 0.03 * self.scale
 
 
+SMALL = [[0.6, 0.3, 0.1], [0.3, 0.4, 0.3], [0.1, 0.3, 0.6]]
+
+
+class ThreePercentBias(ss.Channel):
+    """An estimator that is 3% too small: below the noise of a simulation, not of the law."""
+
+    def estimate(self, aggregate, n):
+        return 0.97 * super().estimate(aggregate, n)
+
+
+class BoldChannel(ss.Channel):
+    """A stated variance of 95% of the exact one."""
+
+    def variance(self, total, n):
+        return 0.95 * super().variance(total, n)
+
+
+class OtherAggregate(ss.Channel):
+    """An aggregate that is not the histogram that it is said to be."""
+
+    def aggregate(self, reports):
+        return super().aggregate(reports)[::-1]
+
+
 RANDOMIZER_FAULTS = [
+    (ThreePercentBias(SMALL), "estimator and variance agree with the law"),
+    (BoldChannel(SMALL), "estimator and variance agree with the law"),
+    (OtherAggregate(SMALL), "estimator and variance agree with the law"),
     (LiesLess(1.0, 4), "sampler follows the law"),
     (NeverLast(1.0, 4), "sampler follows the law"),
     (SmallBeta(1.0, 4), "declared p, beta, q hold"),

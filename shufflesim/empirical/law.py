@@ -13,7 +13,7 @@ from ..bounds import Crowd, MessageCount, OutcomeGroups, Table
 from ..bounds.enumerated import LOG_TINY, log_ratio, neutral_ratio, total_variations
 from ..bounds.evaluate import Divergence
 from ..bounds.groups import enumerate_groups
-from ..domains import Array
+from ..domains import Array, Categories
 from ..randomizer import Randomizer
 from .report import Check
 
@@ -34,6 +34,10 @@ DECLARATION_RTOL = 1e-12
 LAW_ATOL = 2e-15
 # Relative slack of the divergences that are compared between closed form and enumeration; enclosures decide, not points.
 GROUPS_RTOL = 1e-5
+# Users, and largest law, for the exact mean and variance of a linear estimator; relative rounding allowed.
+LINEAR_USERS = 1000
+LINEAR_CELLS = 2**18
+LINEAR_RTOL = 1e-9
 # Largest channel on which all shuffles of two users, or all groups, are enumerated.
 ENUMERATED_INPUTS = 6
 ENUMERATED_OUTCOMES = 70
@@ -46,6 +50,7 @@ def law_checks(randomizer: Randomizer, rng: np.random.Generator) -> Iterator[Che
         ("declared p, beta, q hold", _declaration),
         ("sound bounds hold for two users", _two_users),
         ("grouped law agrees with enumeration", _groups),
+        ("estimator and variance agree with the law", _linear),
     ):
         try:
             passed, detail = check(randomizer, rng)
@@ -227,6 +232,30 @@ def _distinct(tables: list[Table | None]) -> list[Table] | None:
             return None
         distinct.update((t.key, t) for t in (table, table.swapped()))
     return list(distinct.values())
+
+
+def _linear(randomizer: Randomizer, rng: np.random.Generator) -> tuple[bool, str]:
+    """Where the aggregate is a histogram, an estimate is linear in it: its mean and variance follow from the law, exactly."""
+    law = randomizer.histogram_law()
+    if law is None or not isinstance(randomizer.domain, Categories) or law.size > LINEAR_CELLS:
+        return True, "the aggregate is no histogram of a small law: not computed; see the simulation"
+    reports = randomizer.randomize(randomizer.domain.validate(randomizer.domain.example(100, rng)), rng)
+    aggregate = np.asarray(randomizer.aggregate(reports))
+    if aggregate.shape != (law.shape[1],) or not np.array_equal(aggregate, np.bincount(reports, minlength=law.shape[1])):
+        return False, "histogram_law is given, but the aggregate does not count its columns"
+    n = LINEAR_USERS
+    counts = rng.multinomial(n, rng.dirichlet(np.ones(len(law)))).astype(float)
+    base = randomizer.estimate(np.zeros(law.shape[1]), n)
+    slopes = np.array([randomizer.estimate(unit, n) for unit in np.eye(law.shape[1])]) - base
+    mean = base + (counts @ law) @ slopes
+    exact = counts @ (law @ slopes**2 - (law @ slopes) ** 2)
+    stated = randomizer.variance(counts, n)
+    # What cancels in a difference of large slopes is not the estimator's mistake.
+    size = 1 + float(np.abs(slopes).max())
+    bias = float(np.abs(mean - counts).max())
+    off = float(np.abs(stated / np.maximum(exact, 1e-300) - 1).max()) if exact.min() > LINEAR_RTOL else 0.0
+    passed = bias <= LINEAR_RTOL * n * size and off <= LINEAR_RTOL * size
+    return passed, f"bias {bias:.3g} users of {n}, stated variance off by a factor of up to {1 + off:.6g}"
 
 
 def _worst(tables: list[Table], n: int, eps: float) -> tuple[float, float]:
