@@ -89,7 +89,7 @@ def test_bad_candidates_are_refused(table, arguments, message):
         ("duchi", ["epsilon=2"], ["height"], {"mean"}),
         ("planar-laplace", ["epsilon=0.1", "region=map:40:41:-74:-73:km"], ["lat", "lon"], {"latitude", "longitude"}),
         ("planar-laplace", ["epsilon=1", "region=plane:0:1:0:1"], ["height", "weight"], {"x", "y"}),
-        ("priv-kv", ["epsilon1=1", "epsilon2=1", "d=3", "s=1"], ["key", "value"], PAIRS),
+        ("priv-kv", ["epsilon1=1", "epsilon2=1", "d=3"], ["key", "value"], PAIRS),
     ],
 )
 def test_run_takes_several_columns(table, name, parameters, columns, labels):
@@ -107,6 +107,7 @@ def test_run_takes_several_columns(table, name, parameters, columns, labels):
         ("harmony", ["epsilon=1", "dim=3"], ["height", "weight"], "--column must be given 3 times for Harmony"),
         ("priv-set", ["epsilon=1", "s=3"], ["first", "second"], "--column must be given 3 times for PrivSet"),
         ("priv-kv", ["epsilon1=1", "epsilon2=1", "d=3", "s=1"], ["key"], "--column must be given 2 times for PrivKV"),
+        ("pckv-grr", ["epsilon=1"], ["key", "value"], "pckv-grr must be given the number of keys, as in -p d=100, got none"),
         ("planar-laplace", ["epsilon=1", "region=earth"], ["lat", "lon"], "region must be plane:X0:X1:Y0:Y1 or map:"),
         (
             "planar-laplace",

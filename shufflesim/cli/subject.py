@@ -108,6 +108,10 @@ def fitted(name: str, parameters: dict[str, Any], source: Source) -> tuple[Proto
     example = next(entry.examples(), None)
     if "s" in known and example is not None and isinstance(example.domain, Sets):
         parameters = {"s": width, **parameters}
+    if example is not None and isinstance(example.domain, KeyValues):
+        if "d" not in parameters:
+            raise click.UsageError(f"{name} must be given the number of keys, as in -p d=100, got none")
+        parameters = {"s": width // 2, **parameters}
     protocol: Protocol | Randomizer | None = None
     with refusing():
         if "d" in parameters or "d" not in known:
