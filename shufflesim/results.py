@@ -6,6 +6,7 @@ import json
 import math
 import os
 import platform
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 # Values drawn in a picture; beyond it the most frequent ones are shown.
 PLOTTED = 30
+# Characters of labels that fit beside each other, and of a line of the title.
+LABELLED, TITLE_WIDTH = 60, 100
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -289,7 +292,9 @@ class Simulation:
             capsize=3,
             label=f"estimate, {self.confidence:.0%} interval",
         )
-        ax.set_xticks(place, [str(v).replace("$", r"\$") for v in shown["value"]], rotation=90 if len(shown) > 8 else 0)
+        names = [str(v).replace("$", r"\$") for v in shown["value"]]
+        ax.set_xticks(place, names, rotation=90 if sum(map(len, names)) > LABELLED else 0)
+        ax.set_xlim(-0.6, len(shown) - 0.4)
         if len(shown) == 1:
             ax.set_xlim(-1, 1)
             low, high = float(shown["ci_low"].min()), float(shown["ci_high"].max())
@@ -300,7 +305,7 @@ class Simulation:
         ax.set_ylabel("users" if counts else "mean" if len(shown) == 1 else "estimate minus truth")
         left_out = len(rows) - len(shown)
         more = f"; {len(shown)} {'most frequent' if counts else 'first'} of {len(rows)} values" if left_out else ""
-        ax.set_title(f"{self.protocol.name}, {self.n:,} users{more}")
+        ax.set_title(textwrap.fill(f"{self.protocol.name}, {self.n:,} users{more}", TITLE_WIDTH), fontsize="medium")
         ax.legend()
         return ax
 
