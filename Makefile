@@ -25,9 +25,8 @@ help:  ## list the targets
 demo: $(PACKAGE)  ## run the main job on the bundled data and print where the results are
 	$(BIN)/shufflesim demo
 
-# One core for each of the two workers: threads of the linear algebra library would wait for each other.
 test: $(TOOLS)  ## run the whole test suite, doctests included, with coverage
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term:skip-covered
+	$(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term:skip-covered
 
 check: $(TOOLS)  ## lint, formatting, types, direction of imports
 	$(BIN)/ruff check .

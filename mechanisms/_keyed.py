@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 
 import numpy as np
 
-from shufflesim._checks import check_integer
-from shufflesim.bounds import Claim, Crowd, OutcomeGroups
+from shufflesim.bounds import Claim, Crowd, OutcomeGroups, VariationRatio
 from shufflesim.bounds.continuous import Enclosure
 from shufflesim.bounds.groups import blanket_claims, group_claims
-from shufflesim.domains import Array, Sets
-from shufflesim.randomizer import CategoricalRandomizer
+from shufflesim.domains import Array
+
+from ._sets import SetRandomizer
 
 # Bits of a key, and of a hash.
 BITS = np.uint64(32)
@@ -38,23 +39,12 @@ def keyed_hash(keys: Array, items: Array) -> Array:
     return (z ^ z >> np.uint64(31)) >> BITS
 
 
-class KeyedSets(CategoricalRandomizer):
+class KeyedSets(SetRandomizer):
     """Sets of s out of d items, hashed with a fresh public key per user; a report is (key, place).
 
     A report is at the place of each own item with probability a, and at that of any other, whose hash is independent of it, with
     probability b. Privacy is claimed for the worst key, hence whatever the hash function; accuracy is that of random functions.
     """
-
-    s: int
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "s", check_integer("s", self.s, low=1, high=self.d - 1))
-
-    @property
-    def domain(self) -> Sets:
-        """Sets of s out of d items."""
-        return Sets(self.d, self.s)
 
     @property
     def width(self) -> int:  # type: ignore[override]
@@ -116,9 +106,41 @@ class KeyedSets(CategoricalRandomizer):
             *group_claims(self.groups(), crowd, self.local_epsilon),
         ]
 
+    @property
     @abstractmethod
+    def likely(self) -> float:
+        """E/Omega, the density of a covered place."""
+
+    @property
+    @abstractmethod
+    def measure(self) -> tuple[float, float]:
+        """What s items cover if no two overlap, and what there is."""
+
+    @property
+    def apart(self) -> float:
+        """What one of two such sets covers and the other does not, at most."""
+        held, whole = self.measure
+        return min(held, whole - held)
+
+    @property
+    def amplification(self) -> VariationRatio:
+        """beta = `apart` times (E-1)/Omega, for a key without avoidable overlaps; q_star = 1 where two sets have room, else q.
+
+        All densities are between 1/Omega, the floor, and E/Omega: g0 and g1 in [1, E], and what two sets cover in common is a
+        contraction of what they cover apart. So with room for both, all at (E, 1) and (1, E) is the worst.
+        """
+        held, whole = self.measure
+        beta = self.apart * self.likely * -math.expm1(-self.epsilon)
+        return VariationRatio.ldp(self.epsilon, beta, q_star=1.0 if 2 * held <= whole else None)
+
     def worst_groups(self) -> tuple[OutcomeGroups, ...]:
-        """Law for a key under which two sets cover as little in common as possible."""
+        """Places of one set only, of the other only, of both, of none, for a key under which they share as little as possible."""
+        held, whole = self.measure
+        places = np.array([self.apart, self.apart, held - self.apart, max(0.0, whole - 2 * held)])
+        high = places * self.likely
+        floor = high * math.exp(-self.epsilon)
+        first, second = (np.where(own, high, floor) for own in ([True, False, True, False], [False, True, True, False]))
+        return (OutcomeGroups(first, second, floor, floor, "two sets with as little in common as possible"),)
 
     def groups(self) -> tuple[OutcomeGroups, ...]:
         """Random functions: two sets without a common item, reports by which of them cover the place; no floor.
@@ -136,3 +158,12 @@ class KeyedSets(CategoricalRandomizer):
         if self.d >= 3 * self.s:
             cases.append(("others hold a third set", third))
         return tuple(OutcomeGroups(both, other, law, None, f"random functions, disjoint sets, {note}") for note, law in cases)
+
+
+def best_places(epsilon: float, s: int) -> float:
+    """The real l > s that minimises (l-1)(sE+l-s)^2/(l-s)^2: with l cells, or arcs of length 1/l, the variance for rare items.
+
+    With t = l - s it is (t+s-1)((sE+t)/t)^2, stationary at t^2 - sE t - 2 sE (s-1) = 0.
+    """
+    e = math.exp(epsilon)
+    return s + (s * e + math.sqrt((s * e) ** 2 + 8 * s * e * (s - 1))) / 2

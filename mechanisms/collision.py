@@ -13,10 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from shufflesim._checks import check_integer
-from shufflesim.bounds import OutcomeGroups, VariationRatio
 from shufflesim.domains import Array
 
-from ._keyed import BITS, KeyedSets, keyed_hash
+from ._keyed import BITS, KeyedSets, best_places, keyed_hash
 
 # Largest number of cells.
 L_MAX = 65_536
@@ -86,14 +85,9 @@ class Collision(KeyedSets):
         return self.likely, 1 / self.cells
 
     @property
-    def amplification(self) -> VariationRatio:
-        """beta = min(s, l-s)(E-1)/Omega, for a key without avoidable collisions; q_star = 1 where 2s <= l, q otherwise.
-
-        All probabilities are between 1/Omega, the floor, and E/Omega: g0 and g1 in [1, E], and what two sets cover in common is
-        a contraction of what they cover apart. Where 2s <= l, s cells each at (E, 1) and (1, E) are the worst.
-        """
-        beta = min(self.s, self.cells - self.s) * self.likely * -math.expm1(-self.epsilon)
-        return VariationRatio.ldp(self.epsilon, beta, q_star=1.0 if 2 * self.s <= self.cells else None)
+    def measure(self) -> tuple[float, float]:
+        """s and l cells."""
+        return self.s, self.cells
 
     @property
     def bits(self) -> float:
@@ -164,15 +158,6 @@ class Collision(KeyedSets):
             total += probability * (apart + (self.cells - u - v + w) * abs(rest_0 - rest_1)) / 2
         return total
 
-    def worst_groups(self) -> tuple[OutcomeGroups, ...]:
-        """Cells of one set only, of the other only, of both (where 2s > l) and of none, each at E/Omega or 1/Omega."""
-        apart = min(self.s, self.cells - self.s)
-        counts = np.array([apart, apart, self.s - apart, max(0, self.cells - 2 * self.s)])
-        floor = counts * self.likely * math.exp(-self.epsilon)
-        high = counts * self.likely
-        first, second = (np.where(own, high, floor) for own in ([True, False, True, False], [False, True, True, False]))
-        return (OutcomeGroups(first, second, floor, floor, "two sets with as few cells in common as possible"),)
-
     @classmethod
     def examples(cls) -> Iterator[Collision]:
         """Typical, tiny, fewer cells than two sets need, extreme."""
@@ -211,7 +196,6 @@ def best_cells(epsilon: float, s: int) -> int:
     """The integer l > s that minimises (l-1)(sE+l-s)^2/(l-s)^2; at most 65536."""
     if epsilon > math.log(L_MAX):
         return L_MAX
-    e = math.exp(epsilon)
-    least = s + (s * e + math.sqrt((s * e) ** 2 + 8 * s * e * (s - 1))) / 2
+    e, least = math.exp(epsilon), best_places(epsilon, s)
     candidates = {max(s + 1, min(L_MAX, math.floor(least) + k)) for k in (0, 1)}
     return min(sorted(candidates), key=lambda size: (size - 1) * ((s * e + size - s) / (size - s)) ** 2)

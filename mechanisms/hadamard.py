@@ -191,12 +191,12 @@ class HadamardResponse(Randomizer):
         spectrum = walsh_hadamard(aggregate.reshape(self.shape))
         return spectrum[:, 1:].T.reshape(-1)[: self.d] / self.truthful
 
-    def variance(self, truth: Array, n: int) -> Array:
+    def variance(self, total: Array, n: int) -> Array:
         """(n_x t + n u - c_x t^2)/t^2, for the whole vector of true counts."""
         t = self.truthful
         block = np.arange(self.d) % self.shape[0]
-        held = np.bincount(block, weights=truth, minlength=self.shape[0])[block]
-        return (held * t + n * self.blind - truth * t**2) / t**2
+        held = np.bincount(block, weights=total, minlength=self.shape[0])[block]
+        return (held * t + n * self.blind - total * t**2) / t**2
 
     def sample_aggregate(self, totals: Array, rng: np.random.Generator) -> Array | None:
         """Truthful reports uniform on each set, all others uniform on all columns; None for too many distinct draws."""

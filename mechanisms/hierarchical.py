@@ -197,6 +197,8 @@ class HierarchicalGRR(CategoricalRandomizer):
             raise ValueError(f"aggregate must have shape ({2 * self.d - 2},), got {aggregate.shape}")
         if aggregate.dtype.kind not in "iuf" or not np.all(np.isfinite(aggregate)):
             raise ValueError(f"aggregate must hold finite numbers, got {aggregate.dtype} with others")
+        if aggregate.sum() != n:
+            raise ValueError(f"aggregate must hold the reports of n = {n} users, got {aggregate.sum()}")
         ends = self._ends(low, high)
         if consistent:
             leaves = self._consistent([self._nodes(h, aggregate, n) for h in range(self.levels)], n)

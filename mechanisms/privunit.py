@@ -55,9 +55,8 @@ class PrivUnit(Randomizer):
     Notes
     -----
     With c the cap's share of the sphere and E = e^eps: density E/Z in the cap, 1/Z outside, relative to the uniform one,
-    Z = cE + 1 - c. In a direction u = v x + sqrt(1 - v^2) w, w uniform orthogonal to x,
-    v has density ~ (1 - v^2)^((dim-3)/2) on either side of
-    gamma. Hence E[u] = m x with
+    Z = cE + 1 - c. In a direction u = v x + sqrt(1 - v^2) w, w uniform orthogonal to x, v has a density proportional to
+    (1 - v^2)^((dim-3)/2) on either side of gamma. Hence E[u] = m x with
 
         m = (E-1)/Z (1 - gamma^2)^((dim-1)/2) / ((dim-1) B(1/2, (dim-1)/2)),
 

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from shufflesim._checks import check_number
-from shufflesim.bounds import OutcomeGroups, VariationRatio
 from shufflesim.domains import Array
 
-from ._keyed import BITS, KeyedSets, keyed_hash
+from ._keyed import BITS, KeyedSets, best_places, keyed_hash
 
 # Shortest arc, well above the 2^-32 between two places.
 LEAST = 2.0**-24
@@ -93,10 +92,9 @@ class Wheel(KeyedSets):
         return self.arc * self.likely, self.arc
 
     @property
-    def amplification(self) -> VariationRatio:
-        """beta = min(s length, 1 - s length)(E-1)/Omega; q_star = 1 where 2 s length <= 1, q otherwise; as for `Collision`."""
-        beta = min(self.share, 1 - self.share) * self.likely * -math.expm1(-self.epsilon)
-        return VariationRatio.ldp(self.epsilon, beta, q_star=1.0 if 2 * self.share <= 1 else None)
+    def measure(self) -> tuple[float, float]:
+        """s length, and the circle."""
+        return self.share, 1.0
 
     @property
     def published_beta(self) -> float:
@@ -171,14 +169,6 @@ class Wheel(KeyedSets):
         """Mean measure of the arcs, times E/Omega."""
         return self.covered * self.likely
 
-    def worst_groups(self) -> tuple[OutcomeGroups, ...]:
-        """Points of one set's arcs only, of the other's only, of both and of none, at density E/Omega or 1/Omega."""
-        apart = min(self.share, 1 - self.share)
-        measures = np.array([apart, apart, self.share - apart, max(0.0, 1 - 2 * self.share)])
-        floor, high = measures * self.likely * math.exp(-self.epsilon), measures * self.likely
-        first, second = (np.where(own, high, floor) for own in ([True, False, True, False], [False, True, True, False]))
-        return (OutcomeGroups(first, second, floor, floor, "two sets whose arcs have as little in common as possible"),)
-
     @classmethod
     def examples(cls) -> Iterator[Wheel]:
         """Typical, tiny, arcs that cover more than half of the circle, extreme."""
@@ -190,10 +180,5 @@ class Wheel(KeyedSets):
 
 
 def best_length(epsilon: float, s: int) -> float:
-    """The length in (0, 1/s) that minimises (1-x)(s x E+1-s x)^2/(x (1-s x)^2); at least 2^-24.
-
-    With l = 1/x and t = l - s it is (l-1)((sE+t)/t)^2, stationary at t^2 - sE t - 2 sE (s-1) = 0.
-    """
-    e = math.exp(min(epsilon, 24 * math.log(2)))
-    least = s + (s * e + math.sqrt((s * e) ** 2 + 8 * s * e * (s - 1))) / 2
-    return max(1 / least, LEAST)
+    """The length in (0, 1/s) that minimises (1-x)(s x E+1-s x)^2/(x (1-s x)^2), as in `best_places`; at least 2^-24."""
+    return max(1 / best_places(min(epsilon, -math.log(LEAST)), s), LEAST)

@@ -294,9 +294,9 @@ class Simulation:
         )
         names = [str(v).replace("$", r"\$") for v in shown["value"]]
         ax.set_xticks(place, names, rotation=90 if sum(map(len, names)) > LABELLED else 0)
-        ax.set_xlim(-0.6, len(shown) - 0.4)
+        margin = 1.0 if len(shown) == 1 else 0.6
+        ax.set_xlim(-margin, len(shown) - 1 + margin)
         if len(shown) == 1:
-            ax.set_xlim(-1, 1)
             low, high = float(shown["ci_low"].min()), float(shown["ci_high"].max())
             middle = float(shown["truth"].iloc[0])
             span = 4 * max(abs(low - middle), abs(high - middle), 1e-12)

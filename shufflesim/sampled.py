@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ._checks import check_epsilon, check_integer
+from ._checks import check_epsilon, check_number
 from .bounds.ratio import VariationRatio
 from .domains import Array, Categories
 from .randomizer import Randomizer
@@ -186,7 +186,7 @@ class Sampled(SampledRandomizer):
         for name in ("sampler", "likelihood"):
             if not callable(getattr(self, name)):
                 raise ValueError(f"{name} must be callable, got {getattr(self, name)!r}")
-        check_integer("report_bits", math.ceil(self.report_bits), low=1)
+        check_number("report_bits", self.report_bits, "a number >= 1", low=1.0)
 
     @property
     def bits(self) -> float:

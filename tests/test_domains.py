@@ -92,6 +92,7 @@ def test_projection_is_undone(region):
     plane = region.project(points)
     assert np.all(np.abs(plane) <= np.array(region.sides) / 2 * (1 + 1e-12))
     assert np.allclose(region.unproject(plane), points, atol=1e-9)
+    assert np.allclose(region.displace(region.locate(3 * plane)), 3 * plane, rtol=1e-12)
     assert np.hypot(*(plane.max(axis=0) - plane.min(axis=0))) <= region.diameter * (1 + 1e-12)
 
 

@@ -237,7 +237,7 @@ RANDOMIZER_FAULTS = [
 @pytest.mark.parametrize(("randomizer", "check"), RANDOMIZER_FAULTS, ids=lambda v: type(v).__name__)
 def test_planted_fault_is_caught(randomizer, check):
     report = ss.check_randomizer(randomizer)
-    assert check in {c.name for c in report.checks if not c.passed}, str(report)
+    assert check in {c.name for c in report.checks if c.passed is False}, str(report)
 
 
 class FewerDummies(BallsIntoBins):
@@ -277,7 +277,7 @@ PROTOCOL_FAULTS = [
 @pytest.mark.parametrize(("protocol", "check"), PROTOCOL_FAULTS, ids=lambda v: type(v).__name__)
 def test_planted_protocol_fault_is_caught(protocol, check):
     report = ss.check_protocol(protocol)
-    assert check in {c.name for c in report.checks if not c.passed}, str(report)
+    assert check in {c.name for c in report.checks if c.passed is False}, str(report)
 
 
 class ExtraTruth(GRR):

@@ -8,7 +8,20 @@ import pytest
 import shufflesim as ss
 from shufflesim import catalogue
 from shufflesim.empirical.law import true_parameters
-from shufflesim.mechanisms import GRR, OUE, RAPPOR, Collision, Duchi, Laplace, LocalHash, Parallel, RandomizedResponse, Wheel
+from shufflesim.mechanisms import (
+    GRR,
+    OUE,
+    PCKVGRR,
+    RAPPOR,
+    Collision,
+    Duchi,
+    Laplace,
+    LocalHash,
+    Parallel,
+    PrivKV,
+    RandomizedResponse,
+    Wheel,
+)
 from shufflesim.mechanisms._field import field
 from shufflesim.mechanisms.local_hash import best_range
 from shufflesim.protocols import BallsIntoBins, SingleMessage
@@ -230,7 +243,15 @@ def test_published_betas_are_those_of_the_table(row):
 
 @pytest.mark.parametrize(
     "mechanism",
-    [Wheel(8.0, 9, 8, 2.0**-24), Wheel(8.0, 9, 1, 0.9), Collision(8.0, 9, 2), GRR(8.0, 9), Parallel((GRR(8.0, 9), OUE(2.0, 9)))],
+    [
+        Wheel(8.0, 9, 8, 2.0**-24),
+        Wheel(8.0, 9, 1, 0.9),
+        Collision(8.0, 9, 2),
+        GRR(8.0, 9),
+        Parallel((GRR(8.0, 9), OUE(2.0, 9))),
+        PrivKV(8.0, 4.0, 9, 2),
+        PCKVGRR(8.0, 9, 2),
+    ],
     ids=repr,
 )
 def test_standard_errors_are_not_bold_where_everybody_agrees(mechanism):

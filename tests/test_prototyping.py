@@ -251,3 +251,11 @@ def test_the_template_passes_its_own_check():
         report = ss.check_randomizer(mine)
         assert report.passed, str(report)
     assert template.MyRandomizer(1.0, 5).support == pytest.approx(GRR(1.0, 5).support)
+
+
+def test_a_channel_that_hardly_tells_its_inputs_apart_still_estimates():
+    mine = ss.Channel(GRR(1e-9, 4).channel())
+    result = ss.simulate(mine, [0, 1, 2, 3] * 100, delta=1e-6, seed=0)
+    assert np.abs((result.estimate - result.truth) / np.sqrt(result.variance)).max() < 5
+    with pytest.raises(ValueError, match="linearly independent rows"):
+        ss.simulate(ss.Channel([[0.5, 0.5], [0.25, 0.75], [0.75, 0.25]]), [0, 1, 2], delta=1e-6, seed=0)

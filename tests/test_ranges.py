@@ -11,15 +11,13 @@ def all_ranges(d):
     return np.array([(i, j) for i in range(d) for j in range(i + 1, d + 1)]).T
 
 
-def coefficients(tree, n, low, high, consistent):
-    """Estimates are affine in the aggregate: constant and slopes, by evaluating them on unit aggregates."""
-    cells = 2 * tree.d - 2
+def per_report(tree, n, low, high, consistent):
+    """What a report of each node adds to each estimate: estimates are linear in the aggregate of n reports."""
 
     def at(aggregate):
         return tree.ranges(aggregate, n, low, high, consistent=consistent)["estimate"].to_numpy()
 
-    base = at(np.zeros(cells))
-    return base, np.array([at(np.eye(cells)[k]) - base for k in range(cells)])
+    return np.array([at(n * unit) / n for unit in np.eye(2 * tree.d - 2)])
 
 
 @pytest.mark.parametrize("consistent", [False, True])
@@ -29,18 +27,18 @@ def test_every_range_is_unbiased_with_the_stated_variance(epsilon, d, consistent
     tree, n = HierarchicalGRR(epsilon, d), 100
     low, high = all_ranges(d)
     counts = np.random.default_rng(d).multinomial(n, np.random.default_rng(1).dirichlet(np.ones(d)))
-    base, slopes = coefficients(tree, n, low, high, consistent)
+    added = per_report(tree, n, low, high, consistent)
     law = tree.channel()
-    mean = base + (counts @ law) @ slopes
+    mean = (counts @ law) @ added
     truth = np.array([counts[i:j].sum() for i, j in zip(low, high, strict=True)])
     assert mean == pytest.approx(truth, abs=1e-8 * n)
-    per_input = law @ slopes**2 - (law @ slopes) ** 2
+    per_input = law @ added**2 - (law @ added) ** 2
     exact = counts @ per_input
     assert tree.range_variance(counts, low, high, consistent=consistent) == pytest.approx(exact, rel=1e-8, abs=1e-6)
 
 
 def test_consistency_reduces_every_variance_and_makes_ranges_add_up():
-    tree, n = HierarchicalGRR(1.0, 64), 10_000
+    tree, n = HierarchicalGRR(1.0, 64), 64 * 150
     low, high = all_ranges(64)
     counts = np.full(64, n / 64)
     plain, better = (tree.range_variance(counts, low, high, consistent=c) for c in (False, True))
@@ -54,12 +52,12 @@ def test_consistency_reduces_every_variance_and_makes_ranges_add_up():
 
 
 def test_at_most_two_nodes_per_level_make_up_a_range():
-    """Slopes of one plain range: nonzero on a disjoint cover of it."""
+    """What a report adds to a plain range differs from the least on a disjoint cover of it only."""
     tree = HierarchicalGRR(2.0, 32)
     low, high = all_ranges(32)
-    _, slopes = coefficients(tree, 10, low, high, False)
+    added = per_report(tree, 10, low, high, False)
     for k in range(len(low)):
-        used = np.flatnonzero(slopes[:, k])
+        used = np.flatnonzero(added[:, k] > added[:, k].min() + 1e-9)
         assert len(used) <= 2 * tree.levels
         cover = np.zeros(32, dtype=int)
         for node in used:
@@ -113,7 +111,7 @@ def test_ranges_of_a_simulation():
 def test_bad_ranges_are_refused(low, high):
     tree = HierarchicalGRR(1.0, 16)
     with pytest.raises(ValueError, match=r"low < high must be integers in 0\.\.16, one pair a range, got"):
-        tree.ranges(np.zeros(30), 10, low, high)
+        tree.ranges(10 * np.eye(30)[0], 10, low, high)
 
 
 def test_unsigned_ends_are_integers():
@@ -128,6 +126,8 @@ def test_other_bad_input_is_refused():
         tree.ranges(np.full(30, np.nan), 10, 0, 1)
     with pytest.raises(ValueError, match=r"aggregate must have shape \(30,\), got \(16,\)"):
         tree.ranges(np.zeros(16), 10, 0, 1)
+    with pytest.raises(ValueError, match="aggregate must hold the reports of n = 10 users, got 30"):
+        tree.ranges(np.ones(30), 10, 0, 1)
     with pytest.raises(ValueError, match="n must be an integer >= 1, got 0"):
         tree.ranges(np.zeros(30), 0, 0, 1)
     with pytest.raises(ValueError, match=r"total must have shape \(16,\), got \(3,\)"):

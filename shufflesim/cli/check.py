@@ -123,6 +123,10 @@ def _instances(target: str, found: type[Randomizer] | type[Protocol], parameters
         return [found(**parameters)]
 
 
+# How the outcome of a check looks.
+STYLES = {True: "green", False: "bold red", None: "dim"}
+
+
 @contextmanager
 def _users_code(what: str) -> Iterator[None]:
     """Whatever the code under test raises, as one line that says where."""
@@ -144,8 +148,10 @@ def _users_code(what: str) -> Iterator[None]:
 def _print(report: Report) -> None:
     from rich.text import Text
 
+    from shufflesim.empirical.report import OUTCOMES
+
     made = table("check", "result", "detail", wrap=("check", "detail"))
     for one in report.checks:
-        result = Text("ok", style="green") if one.passed else Text("FAIL", style="bold red")
+        result = Text(OUTCOMES[one.passed], style=STYLES[one.passed])
         made.add_row(one.name, result, printable(one.detail))
     show(printable(report.subject), made)

@@ -57,10 +57,7 @@ def compare(
       shufflesim compare --epsilon 1 --delta 1e-8 --dataset flights --column carrier grr oue local-hash
       shufflesim compare --epsilon 1 --delta 1e-8 --dataset flights --column hour laplace:low=0,high=23 piecewise:low=0,high=23
     """
-    from matplotlib.figure import Figure
-
     from shufflesim import compare as ranking
-    from shufflesim import plots
 
     notes: list[str] = []
     source = Source(data, dataset, columns, domain, dropna, notes)
@@ -76,19 +73,11 @@ def compare(
             notes.append(f"left out {name}: {error.message}")
             continue
         candidates.append(candidate)
-        # What the user must be told about the data is the same for all.
-        source = Source(data, dataset, columns, domain, dropna, [])
     if out is not None:
         make_folder(out)
     with refusing(), progress("comparing", len(candidates)) as update:
         found = ranking(candidates, None, delta, epsilon, data=values, seed=seed, progress=update)
-    files: list[Path] = []
-    if out is not None:
-        files = [out / "compare.csv", out / "compare.png"]
-        found.to_csv(files[0], index=False)
-        figure = Figure(figsize=(9.0, 4.8), layout="constrained")
-        plots.comparison(found, figure.subplots())
-        figure.savefig(files[1], dpi=150)
+    files = [] if out is None else _save(found, out)
     for line in notes:
         note(line)
     if as_json:
@@ -134,6 +123,22 @@ def _candidate(text: str, source: Source) -> tuple[Randomizer, Any]:
     found, values = fitted(name, parameters, source)
     assert isinstance(found, Randomizer)
     return found, values
+
+
+def _save(found: pd.DataFrame, out: Path) -> list[Path]:
+    from matplotlib.figure import Figure
+
+    from shufflesim import plots
+
+    files = [out / "compare.csv", out / "compare.png"]
+    figure = Figure(figsize=(9.0, 4.8), layout="constrained")
+    plots.comparison(found, figure.subplots())
+    try:
+        found.to_csv(files[0], index=False)
+        figure.savefig(files[1], dpi=150)
+    except OSError as error:
+        raise click.UsageError(f"--out must be a writable folder, got {str(out)!r}: {error.strerror}") from error
+    return files
 
 
 def _print(rows: pd.DataFrame, title: str) -> None:

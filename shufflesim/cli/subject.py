@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Source:
-    """Where the values of users come from, as the options say it.
+    """Where the values of users come from, as the options say it; read once.
 
     Attributes
     ----------
@@ -54,8 +55,13 @@ class Source:
         """The columns as numbers, which the named mechanism takes."""
         if self.domain is not None:
             raise click.UsageError(f"--domain must go with categories, got {name}, which takes numbers")
+        return self._numbers
+
+    @cached_property
+    def _numbers(self) -> pd.DataFrame:
         return self._frame(numbers=True)
 
+    @cached_property
     def categories(self) -> pd.DataFrame:
         """The columns as pandas categoricals that share their categories."""
         import pandas as pd
@@ -125,7 +131,7 @@ def fitted(name: str, parameters: dict[str, Any], source: Source) -> tuple[Proto
     if protocol is not None and protocol.domain.target == "mean":
         frame = source.numbers(name)
         return protocol, frame if shape else frame[source.columns[0]]
-    frame = source.categories()
+    frame = source.categories
     labels = len(frame.dtypes.iloc[0].categories)
     if protocol is None:
         with refusing():

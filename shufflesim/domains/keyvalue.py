@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -100,6 +100,12 @@ class KeyValues(Domain):
         users = np.clip(estimate[: self.d], 0, n)
         sums = np.clip(estimate[self.d :], -users, users)
         return np.array([users, sums, sums**2 / np.maximum(users, 1e-300)])
+
+    def plug_in(self, variance: Callable[[Array], Array], estimate: Array, n: int) -> Array:
+        """With users as estimated, where a variance linear in them has no bias; at least that of clipped ones."""
+        clipped = self.plausible(estimate, n)
+        raw = np.array([estimate[: self.d], *clipped[1:]])
+        return np.maximum(variance(raw), variance(clipped))
 
     def example(self, n: int, rng: np.random.Generator) -> Array:
         """Neighbouring keys, early ones more often; values drift with the key; some pairs absent where allowed."""

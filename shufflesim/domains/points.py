@@ -57,6 +57,10 @@ class Region(ABC):
     def locate(self, points: Array) -> Array:
         """The same as a linear map, for means and estimates: nothing is wrapped."""
 
+    @abstractmethod
+    def displace(self, means: Array) -> Array:
+        """The inverse of `locate`."""
+
     @property
     @abstractmethod
     def scales(self) -> Array:
@@ -135,6 +139,10 @@ class Plane(Region):
     def locate(self, points: Array) -> Array:
         """The same as `unproject`."""
         return self.unproject(points)
+
+    def displace(self, means: Array) -> Array:
+        """The same as `project`."""
+        return self.project(means)
 
     @property
     def scales(self) -> Array:
@@ -226,8 +234,15 @@ class Map(Region):
 
     def locate(self, points: Array) -> Array:
         """(east, north) -> latitude and longitude; across the date line longitudes go on beyond 180."""
-        centre = np.array([sum(self.latitude) / 2, self.longitude[0] + self._span / 2])
-        return centre + points[:, ::-1] * self.scales
+        return self._middle + points[:, ::-1] * self.scales
+
+    def displace(self, means: Array) -> Array:
+        """Latitude and continued longitude -> (east, north)."""
+        return ((means - self._middle) / self.scales)[:, ::-1]
+
+    @property
+    def _middle(self) -> Array:
+        return np.array([sum(self.latitude) / 2, self.longitude[0] + self._span / 2])
 
     @property
     def scales(self) -> Array:
@@ -320,9 +335,7 @@ class Points(_Numbers):
 
     def plausible(self, estimate: Array, n: int) -> Array:
         """All users at the mean."""
-        origin = self.region.locate(np.zeros((1, 2)))[0]
-        moved = (estimate - origin) / self.region.scales
-        mean = (moved[::-1] if isinstance(self.region, Map) else moved) / self.half
+        mean = self.region.displace(estimate.reshape(1, 2))[0] / self.half
         return n * np.array([mean, mean**2])
 
     def example(self, n: int, rng: np.random.Generator) -> Array:

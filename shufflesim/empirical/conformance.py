@@ -189,7 +189,7 @@ def _counts(protocol: Protocol, rng: np.random.Generator) -> Check:
     values, truth, spread = _setting(protocol, rng)
     total = protocol.domain.total(values)
     if protocol.sample_aggregate(total, rng) is None:
-        return Check("count-space sampler", True, "none offered")
+        return Check("count-space sampler", None, "none offered")
 
     def run() -> Array:
         drawn = protocol.sample_aggregate(total, rng)
@@ -275,7 +275,7 @@ class _Solved:
 def _bounds(protocol: Protocol) -> Check:
     claims = protocol.claims(Crowd(max(SIZES)))
     if not any(c.bound == "lower" for c in claims) or not any(c.side == "upper" and c.sound for c in claims):
-        return Check("lower bound below sound upper bound", True, "only one side offered")
+        return Check("lower bound below sound upper bound", None, "only one side offered")
     names = ["sound", *dict.fromkeys(c.bound for c in claims if c.side == "upper" and c.sound)]
     crossed = []
     for n in SIZES:

@@ -65,7 +65,7 @@ def _law(randomizer: Randomizer) -> Array | None:
     return None if law is None else np.asarray(law, dtype=float)
 
 
-def _sampler(randomizer: Randomizer, rng: np.random.Generator) -> tuple[bool, str]:
+def _sampler(randomizer: Randomizer, rng: np.random.Generator) -> tuple[bool | None, str]:
     law = _law(randomizer)
     if law is not None:
         return _against_channel(randomizer, law, rng)
@@ -83,13 +83,13 @@ def _sampler(randomizer: Randomizer, rng: np.random.Generator) -> tuple[bool, st
     return max(distances) <= limit, f"largest distance of distribution functions {max(distances):.4f}, limit {limit:.4f}"
 
 
-def _against_likelihood(randomizer: Randomizer, values: Array, rng: np.random.Generator) -> tuple[bool, str]:
+def _against_likelihood(randomizer: Randomizer, values: Array, rng: np.random.Generator) -> tuple[bool | None, str]:
     """Given the reports, which of two inputs each came from is a coin with the likelihoods' odds: compared bin by bin.
 
     Exact: Bernstein's inequality for sums of independent coins, Bonferroni over bins and pairs. And no ratio beyond e^epsilon.
     """
     if randomizer.log_likelihood(values[0], randomizer.randomize(values[:1], rng)) is None:
-        return True, "no law to compare with; see the estimator"
+        return None, "no law to compare with; see the estimator"
     held = randomizer.inputs()
     if len(held):
         values = randomizer.domain.validate(held)
@@ -119,7 +119,7 @@ def _against_likelihood(randomizer: Randomizer, values: Array, rng: np.random.Ge
     return worst <= 1, detail
 
 
-def _against_channel(randomizer: Randomizer, law: Array, rng: np.random.Generator) -> tuple[bool, str]:
+def _against_channel(randomizer: Randomizer, law: Array, rng: np.random.Generator) -> tuple[bool | None, str]:
     """Exact binomial tests of every cell, Bonferroni over cells."""
     if np.any(np.abs(law.sum(axis=1) - 1) > 1e-9):
         return False, f"rows of the law sum to {law.sum(axis=1)}"
@@ -147,10 +147,10 @@ def true_parameters(log_law: Array) -> tuple[float, float, float]:
     return log_p, max(total_variations(np.exp(np.maximum(log_law, LOG_TINY))).values()), log_p
 
 
-def _declaration(randomizer: Randomizer, rng: np.random.Generator) -> tuple[bool, str]:
+def _declaration(randomizer: Randomizer, rng: np.random.Generator) -> tuple[bool | None, str]:
     declared, log_law = randomizer.amplification, randomizer.log_channel()
     if log_law is None:
-        return True, f"{declared!r}, no enumerable law to compare with"
+        return None, f"{declared!r}, no enumerable law to compare with"
     log_law = np.asarray(log_law, dtype=float)
     log_p, beta, log_q = true_parameters(log_law)
     # Rounding of a log-ratio is absolute, of a sum of probabilities as well.
@@ -172,11 +172,11 @@ def _declaration(randomizer: Randomizer, rng: np.random.Generator) -> tuple[bool
     return not problems, "; ".join([*problems, f"found epsilon={log_p:.6g}, {found}; declared {declared!r}"])
 
 
-def _two_users(randomizer: Randomizer, rng: np.random.Generator) -> tuple[bool, str]:
+def _two_users(randomizer: Randomizer, rng: np.random.Generator) -> tuple[bool | None, str]:
     """Exact divergence of two shuffled users over all inputs, at every likelihood ratio, against each sound upper bound."""
     law = _law(randomizer)
     if law is None or law.shape[0] > ENUMERATED_INPUTS or law.shape[1] > ENUMERATED_OUTCOMES:
-        return True, "law too large or continuous: not enumerated"
+        return None, "law too large or continuous: not enumerated"
     claims = [c for c in randomizer.claims(Crowd(2)) if c.side == "upper" and c.sound]
     outputs = np.tril_indices(law.shape[1])
     curve: dict[float, float] = {}
@@ -202,11 +202,11 @@ def _unordered(own: Array, other: Array, outputs: tuple[Array, Array]) -> Array:
     return np.where(outputs[0] == outputs[1], 0.5, 1.0) * both[outputs]
 
 
-def _groups(randomizer: Randomizer, rng: np.random.Generator) -> tuple[bool, str]:
+def _groups(randomizer: Randomizer, rng: np.random.Generator) -> tuple[bool | None, str]:
     """The closed form may be on the safe side of the enumeration, never on the other."""
     law, groups = _law(randomizer), randomizer.groups()
     if law is None or law.shape[0] > ENUMERATED_INPUTS or not groups:
-        return True, "no closed form and enumeration side by side"
+        return None, "no closed form and enumeration side by side"
     problems, gaps = [], []
     enumerated = enumerate_groups(law)
     for side, pick in (("blanket", OutcomeGroups.blanket_table), ("lower", OutcomeGroups.homogeneous_table)):
@@ -234,11 +234,11 @@ def _distinct(tables: list[Table | None]) -> list[Table] | None:
     return list(distinct.values())
 
 
-def _linear(randomizer: Randomizer, rng: np.random.Generator) -> tuple[bool, str]:
+def _linear(randomizer: Randomizer, rng: np.random.Generator) -> tuple[bool | None, str]:
     """Where the aggregate is a histogram, an estimate is linear in it: its mean and variance follow from the law, exactly."""
     law = randomizer.histogram_law()
     if law is None or not isinstance(randomizer.domain, Categories) or law.size > LINEAR_CELLS:
-        return True, "the aggregate is no histogram of a small law: not computed; see the simulation"
+        return None, "the aggregate is no histogram of a small law: not computed; see the simulation"
     reports = randomizer.randomize(randomizer.domain.validate(randomizer.domain.example(100, rng)), rng)
     aggregate = np.asarray(randomizer.aggregate(reports))
     if aggregate.shape != (law.shape[1],) or not np.array_equal(aggregate, np.bincount(reports, minlength=law.shape[1])):

@@ -9,12 +9,16 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+# What is printed for a check that held, did not hold, did not apply.
+OUTCOMES = {True: "ok", False: "FAIL", None: "skipped"}
+
+
 @dataclass(frozen=True)
 class Check:
-    """One check: what was looked at, whether it held, and by how much."""
+    """One check: what was looked at, whether it held (None: it did not apply), and by how much."""
 
     name: str
-    passed: bool
+    passed: bool | None
     detail: str
 
 
@@ -33,13 +37,13 @@ class Report:
 
     @property
     def passed(self) -> bool:
-        """Whether every check held."""
-        return all(check.passed for check in self.checks)
+        """Whether every check that applied held."""
+        return all(check.passed is not False for check in self.checks)
 
     @property
     def failures(self) -> tuple[str, ...]:
         """What did not hold."""
-        return tuple(f"{check.name}: {check.detail}" for check in self.checks if not check.passed)
+        return tuple(f"{check.name}: {check.detail}" for check in self.checks if check.passed is False)
 
     @property
     def table(self) -> pd.DataFrame:
@@ -49,5 +53,5 @@ class Report:
         return pd.DataFrame([(c.name, c.passed, c.detail) for c in self.checks], columns=["check", "passed", "detail"])
 
     def __str__(self) -> str:
-        lines = [f"{'ok  ' if c.passed else 'FAIL'} {c.name}: {c.detail}" for c in self.checks]
+        lines = [f"{OUTCOMES[c.passed]:<7} {c.name}: {c.detail}" for c in self.checks]
         return "\n".join([self.subject, *lines])
