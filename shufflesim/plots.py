@@ -170,6 +170,7 @@ def comparison(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
         If it is no such table.
     """
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator, NullFormatter
 
     missing = {"randomizer", "epsilon", "bits", "rmse"} - set(getattr(table, "columns", ()))
     if missing or not len(table):
@@ -183,13 +184,20 @@ def comparison(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
             linestyle="none",
             color=COLOURS[i % len(COLOURS)],
             marker=POINT_MARKERS[i % len(POINT_MARKERS)],
-            markersize=8,
+            markersize=9,
+            # Hollow: two mechanisms can be one point.
+            markerfacecolor="none",
+            markeredgewidth=2,
             label=textwrap.fill(shortened(row["randomizer"]), LEGEND_WIDTH),
         )
     # Whatever the values: an axis that spans less than a factor of 2 has no labelled tick on a logarithmic scale.
     for scale, values in ((ax.set_xlim, table["bits"]), (ax.set_ylim, table["rmse"])):
         scale(values.min() / AROUND, values.max() * AROUND)
     ax.set(xscale="log", yscale="log", xlabel="bits of a report", ylabel="root mean square error")
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.set_major_formatter(lambda value, _: f"{value:g}")
+        axis.set_minor_formatter(NullFormatter())
     ax.set_title(f"equal central privacy: eps <= {table['epsilon'].max():.4g}", fontsize="medium")
     ax.grid(visible=True, which="both", color="#eeeeee", linewidth=0.6)
     ax.figure.legend(loc="outside right upper", frameon=False, fontsize="small")

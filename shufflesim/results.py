@@ -280,8 +280,10 @@ class Simulation:
         # Several means may be of different size: what is off is what can be seen.
         origin = shown["truth"] if len(shown) > 1 and not counts else 0.0
         place = np.arange(len(shown))
-        if counts or len(shown) == 1:
-            ax.bar(place, shown["truth"], color="#c9d6e3", label="truth", width=0.8 if len(shown) > 1 else 0.3)
+        if counts:
+            ax.bar(place, shown["truth"], color="#c9d6e3", label="truth")
+        elif len(shown) == 1:
+            ax.axhline(float(shown["truth"].iloc[0]), color="#44617d", label="truth")
         ax.errorbar(
             place,
             shown["estimate"] - origin,
@@ -301,7 +303,8 @@ class Simulation:
             middle = float(shown["truth"].iloc[0])
             span = 4 * max(abs(low - middle), abs(high - middle), 1e-12)
             ax.set_ylim(middle - span, middle + span)
-        ax.axhline(0, color="black", linewidth=0.6)
+        if counts or len(shown) > 1:
+            ax.axhline(0, color="black", linewidth=0.6)
         ax.set_ylabel("users" if counts else "mean" if len(shown) == 1 else "estimate minus truth")
         left_out = len(rows) - len(shown)
         more = f"; {len(shown)} {'most frequent' if counts else 'first'} of {len(rows)} values" if left_out else ""
