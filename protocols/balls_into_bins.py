@@ -13,7 +13,7 @@ import numpy as np
 
 from shufflesim._checks import check_number
 from shufflesim._sampling import bernoulli, uniform_codes
-from shufflesim.bounds import Claim, Crowd, MessageCount, Part, VariationRatio, declared_claims_for
+from shufflesim.bounds import Claim, Crowd, MessageCount, VariationRatio, declared_claims_for
 from shufflesim.domains import Array, Categories
 from shufflesim.protocol import Protocol
 from shufflesim.shuffler import Encoded
@@ -80,6 +80,16 @@ class BallsIntoBins(Protocol):
         return VariationRatio(math.inf, 1.0, self.d)
 
     @property
+    def declarations(self) -> tuple[VariationRatio, ...]:
+        """One."""
+        return (self.amplification,)
+
+    @property
+    def alphabet(self) -> int:
+        """d labels."""
+        return self.d
+
+    @property
     def width(self) -> int:
         """Messages per user, at most."""
         return 1 + math.ceil(self.dummies)
@@ -99,11 +109,7 @@ class BallsIntoBins(Protocol):
         crowd.refuse_sampling(self)
         whole = math.floor(self.dummies)
         more = self.dummies - whole
-        if crowd.complete:
-            return MessageCount.binomial(1 + crowd.n * whole, crowd.n, more)
-        sizes = {whole: crowd.present * (1 - more), whole + 1: crowd.present * more}
-        sizes.pop(0, None)
-        return MessageCount(1 + whole, Part(1, (1,), (more,)), Part(crowd.n - 1, tuple(sizes), tuple(sizes.values())))
+        return crowd.blanket({whole: 1 - more, whole + 1: more})
 
     def claims(self, crowd: Crowd) -> list[Claim]:
         """The declaration's bounds, and the same value as a lower bound.

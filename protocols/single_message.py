@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shufflesim.bounds import Claim, Crowd
+from shufflesim.bounds import Claim, Crowd, VariationRatio
 from shufflesim.domains import Array, Domain
 from shufflesim.protocol import Protocol
 from shufflesim.randomizer import Randomizer
@@ -45,6 +45,11 @@ class SingleMessage(Protocol):
     def domain(self) -> Domain:
         """The randomizer's."""
         return self.randomizer.domain
+
+    @property
+    def declarations(self) -> tuple[VariationRatio, ...]:
+        """The randomizer's."""
+        return (self.randomizer.amplification,)
 
     @property
     def local_epsilon(self) -> float:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from typing import Self
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 
+from .bounds import UnreachableError, VariationRatio, calibrate
+from .bounds import epsilon as epsilon_at
 from .bounds.claim import Claim
 from .bounds.crowd import Crowd
 from .domains import Array, Domain
@@ -19,7 +21,14 @@ class Protocol(ABC):
 
     A user sends any number of messages; the analyzer sees the shuffled messages of all users and nothing else. It works on
     an additive aggregate of them, so that data of any size can be simulated in parts.
+
+    Attributes
+    ----------
+    undeclared : str
+        Why a protocol without `declarations` has none; empty for all others.
     """
+
+    undeclared: ClassVar[str] = ""
 
     @property
     @abstractmethod
@@ -67,6 +76,46 @@ class Protocol(ABC):
         """Typical, tiny and extreme instances, shared by tests, docs and benchmarks."""
 
     @property
+    def declarations(self) -> tuple[VariationRatio, ...]:
+        """(p, beta, q) of each independent part; empty where variation-ratio does not apply, `undeclared` then says why."""
+        return ()
+
+    @classmethod
+    def for_target(cls, *arguments: Any, **parameters: Any) -> Self:
+        """`for_target(epsilon, delta, n, ...)`: the least noise whose sound central eps is at most epsilon for n honest users."""
+        raise ValueError(f"{cls.__name__} must be built from its own parameters, it has no search for a privacy target")
+
+    @classmethod
+    def original(cls, *arguments: Any, **parameters: Any) -> Self:
+        """`original(epsilon, delta, n, ...)`: calibrated as in the protocol's own paper, refused where that does not apply."""
+        raise ValueError(f"{cls.__name__} must be built from its own parameters, it has no calibration of its own paper")
+
+    @classmethod
+    def extra_amplification_ratio(cls, epsilon: float, delta: float, n: int, **parameters: Any) -> float:
+        """The eps that the paper's own calibration promises over the sound eps of what it makes (rounded up): > 1 is a gain."""
+        return epsilon / float(epsilon_at(cls.original(epsilon, delta, n, **parameters), n, delta))
+
+    def retargeted(self, epsilon: float, delta: float, n: int) -> Self:
+        """`for_target` with all that is not noise as it is here, such as the number of categories."""
+        raise ValueError(f"{self.name} must be built from its own parameters, it has no search for a privacy target")
+
+    @property
+    def alphabet(self) -> int | None:
+        """Number of distinct messages where these are the integers 0, 1, ...; None if they are something else."""
+        return None
+
+    def valid(self, messages: Array) -> Array:
+        """Which messages an honest user could have sent, shape (number of messages,); the analyzer rejects the others."""
+        flat = messages.reshape(messages.shape[0], -1)
+        right = np.ones(flat.shape, dtype=bool)
+        if messages.dtype.kind == "f":
+            right = np.isfinite(flat)
+        elif self.alphabet is not None:
+            right = (flat >= 0) & (flat < self.alphabet)
+        every: Array = right.all(axis=1)
+        return every
+
+    @property
     def width(self) -> int:
         """Random numbers drawn per user at once; bounds the memory of one block of users."""
         return 1
@@ -91,3 +140,47 @@ class Protocol(ABC):
     def messages_in(self, aggregate: Array, n: int) -> float:
         """Number of messages behind an aggregate of n users; the expected number unless the aggregate shows it."""
         return n * self.messages_per_user
+
+
+Made = TypeVar("Made", bound=Protocol)
+
+
+def meet(
+    make: Callable[[Any], Made],
+    epsilon: float,
+    delta: float,
+    n: int,
+    *,
+    find: Literal["largest", "smallest"],
+    within: tuple[float, float],
+) -> Made:
+    """The protocol with the largest (or smallest) parameter within a range whose sound central eps is at most epsilon.
+
+    Parameters
+    ----------
+    make : callable
+        Makes the protocol from the parameter.
+    epsilon, delta : float
+        The target: eps > 0 in nats, delta in (0, 1).
+    n : int
+        Number of users, all honest.
+    find, within
+        As in `calibrate`.
+
+    Raises
+    ------
+    UnreachableError
+        If no parameter meets the target; the message says how many users would be enough for the one that comes nearest.
+    """
+    try:
+        found: Made = calibrate(make, n, delta, epsilon, find=find, within=within).x
+        return found
+    except UnreachableError as error:
+        nearest = make(within[0] if find == "largest" else within[1])
+        try:
+            enough = f"{nearest.name} would need n = {calibrate(nearest, None, delta, epsilon).n:,}"
+        except UnreachableError:
+            enough = f"no number of users is enough for {nearest.name}"
+        raise UnreachableError(
+            f"epsilon must be within reach of n = {n:,} users at delta = {delta!r}, got {epsilon!r}; {enough}"
+        ) from error

@@ -2,7 +2,7 @@
 
 from .api import Bounded, bound_table, claims_of, delta, epsilon
 from .bracket import Bracket
-from .calibration import Calibration, calibrate
+from .calibration import Calibration, UnreachableError, calibrate
 from .claim import BOUNDS, Claim
 from .composition import Round, compose
 from .count import MessageCount, Part
@@ -33,6 +33,7 @@ __all__ = [
     "Round",
     "Table",
     "TwoLevel",
+    "UnreachableError",
     "VariationRatio",
     "bound_curve",
     "bound_table",

@@ -22,6 +22,10 @@ STEP_RTOL = 1e-6
 Find = Literal["largest", "smallest"]
 
 
+class UnreachableError(ValueError):
+    """No parameter in the range that was searched meets the target."""
+
+
 @dataclass(frozen=True)
 class Calibration:
     """A parameter that meets a privacy target, and what it achieves.
@@ -178,7 +182,7 @@ class _Search:
         if not self._meets(first):
             reached = f"{name}={near!r} gives eps <= {first.epsilon.upper:.6g}"
             hint = "" if name == "n" else f"; the other end is tried with find={'smallest' if find == 'largest' else 'largest'!r}"
-            raise ValueError(
+            raise UnreachableError(
                 f"epsilon must be reached at the {'low' if find == 'largest' else 'high'} end of [{low!r}, {high!r}], "
                 f"got {self.target!r}; {reached}{hint}"
             )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from .._checks import check_integer, check_number, check_users
+from .count import MessageCount, Part
 from .table import Table
 
 
@@ -68,6 +70,22 @@ class Crowd:
         """For protocols whose users send several messages: whether user 1 takes part shows in their number."""
         if self.sampling < 1:
             raise ValueError(f"sampling must be 1 for {protocol!r}, whose users send several messages, got {self.sampling!r}")
+
+    def blanket(self, sizes: Mapping[int, float]) -> MessageCount:
+        """User 1's message and the blanket messages of all users, user 1's own included.
+
+        Parameters
+        ----------
+        sizes : mapping of int to float
+            Probability of each number of blanket messages of one user; sums to 1.
+        """
+        fixed = min(sizes)
+        more = {size - fixed: p for size, p in sizes.items() if size > fixed and p > 0}
+        if self.complete:
+            return MessageCount(1 + self.n * fixed, Part(self.n, tuple(more), tuple(more.values())))
+        sent = {size: self.present * p for size, p in sizes.items() if size > 0 and p > 0}
+        others = Part(self.n - 1, tuple(sent), tuple(sent.values()))
+        return MessageCount(1 + fixed, Part(1, tuple(more), tuple(more.values())), others)
 
     def spread(self, table: Table) -> Table:
         """The table for one message per user, where a user who is absent counts as sending an empty message.
