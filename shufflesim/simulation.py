@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ._checks import check_delta, check_integer, check_number
-from .domains import Array, Counts
+from .domains import Array, Categories, Counts, Domain
 from .protocol import Protocol
 from .protocols import SingleMessage
 from .randomizer import Randomizer
@@ -99,7 +99,9 @@ def simulate(
     if isinstance(data, Counts):
         if method != "counts":
             raise ValueError(f"method must be 'counts' for data given as Counts, got {method!r}")
-        n, values, total = data.n, np.empty(0), data.total(protocol.domain)
+        n, values = data.n, np.empty(0)
+        groups = data.groups(protocol.domain)
+        total = protocol.domain.grouped_total(*groups)
     else:
         values = protocol.domain.collect(data)
         n, total = len(values), np.array(0)
@@ -117,7 +119,9 @@ def simulate(
             reported = stop
             progress(stop)
     if method == "counts":
-        aggregate, messages = _draw_counts(protocol, total, n, root)
+        if not isinstance(data, Counts):
+            groups = _grouped(protocol.domain, values, total)
+        aggregate, messages = _draw_counts(protocol, groups, n, root)
     return Simulation(
         protocol=protocol,
         n=n,
@@ -155,8 +159,15 @@ def _run_block(protocol: Protocol, part: Array, rng: np.random.Generator) -> tup
     return protocol.aggregate(shuffled), shuffled.shape[0]
 
 
-def _draw_counts(protocol: Protocol, total: Array, n: int, root: np.random.SeedSequence) -> tuple[Array, float]:
-    drawn = protocol.sample_aggregate(total, np.random.default_rng(child(root, 0)))
+def _grouped(domain: Domain, values: Any, total: Array) -> tuple[Array, Array]:
+    """Validated data as (values, number of users who hold each)."""
+    if isinstance(domain, Categories):
+        return np.arange(domain.d), total
+    return np.unique(domain.validate(values), axis=0, return_counts=True)
+
+
+def _draw_counts(protocol: Protocol, groups: tuple[Array, Array], n: int, root: np.random.SeedSequence) -> tuple[Array, float]:
+    drawn = protocol.sample_groups(*groups, np.random.default_rng(child(root, 0)))
     if drawn is None:
         raise ValueError(f"method='counts' needs a protocol with an exact sampler of its aggregate, got {protocol.name}")
     return drawn, protocol.messages_in(drawn, n)
