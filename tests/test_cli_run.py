@@ -61,7 +61,7 @@ def test_absent_and_faulty_users_are_reported():
     result = ok(*run, *attack)
     assert re.search(r"absent, faulty users +33,\d{3}, 6,\d{3}; 0 messages rejected", result.output)
     assert re.search(r"gain at the target +\d{5}", result.output)
-    record = json.loads(ok(*run, *attack, "--json").output)
+    record = json.loads(ok(*run, *attack, "--json").stdout)
     assert record["damage"]["honest"] == record["damage"]["users"] - record["damage"]["absent"] - record["damage"]["faulty"]
     assert record["population"]["attack"] == "maximal-gain"
 
