@@ -45,6 +45,9 @@ class Parallel(Randomizer):
 
     Notes
     -----
+    Data: what the parts take: integer codes, shape (n,), or rows of s distinct codes, shape (n, s).
+    Source: Wang et al., "Privacy amplification via shuffling", PVLDB 17(8), 2024, Algorithm 2.
+
     Local eps is the largest of the parts. The total variation is sum_k P_k beta_k, attained where one pair of inputs is the worst
     for every part; in a bound table "published" is the advanced parallel composition (Theorem 6.1) and "stronger-clone" the basic
     one.

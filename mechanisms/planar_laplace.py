@@ -41,6 +41,9 @@ class PlanarLaplace(Randomizer):
 
     Notes
     -----
+    Data: points (x, y), or (latitude, longitude) in degrees, shape (n, 2).
+    Source: Andres et al., "Geo-indistinguishability", CCS 2013.
+
     Two points at distance t, measured in the region's plane, are (eps t)-indistinguishable; as a randomizer of the whole region
     it is (eps diameter)-LDP. `pair` is about two points. The radius of the noise is Gamma(2)/eps, the angle uniform.
     Reports are points of the plane around the region's centre, in its unit; noise is added there, and nothing is clipped to the

@@ -54,6 +54,9 @@ class SamplingRAPPOR(SetRandomizer):
 
     Notes
     -----
+    Data: rows of s distinct integer codes 0..d-1, shape (n, s), or a DataFrame of s categorical columns.
+    Source: Qin et al., "Heavy hitter estimation over set-valued data with local differential privacy", CCS 2016.
+
     With S = e^{eps/2} and m = s - max(0, 2s-d), the items in which two sets can differ: a report with k ones on the user's set is
     1/S + k (S - 1/S)/s ("item") or 1 - s (1 - 1/S)/d + k (S - 1/S)/d ("coordinate") times as likely as RAPPOR of all zeros makes
     it. Two sets are told apart best by ones on all m items of one and zeros on all other items of both:
