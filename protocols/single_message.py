@@ -52,6 +52,11 @@ class SingleMessage(Protocol):
         return (self.randomizer.amplification,)
 
     @property
+    def alphabet(self) -> int | None:
+        """The randomizer's."""
+        return self.randomizer.alphabet
+
+    @property
     def local_epsilon(self) -> float:
         """The randomizer's budget."""
         return self.randomizer.local_epsilon

@@ -22,9 +22,11 @@ from .bounds import (
 from .channel import Channel, ChannelRandomizer
 from .comparison import compare
 from .domains import Counts, Map, Plane, categorical
+from .population import Population
 from .protocol import Protocol
 from .randomizer import Randomizer
 from .results import Simulation
+from .robustness import robustness
 from .sampled import Sampled, SampledRandomizer
 from .shuffler import Shuffler
 from .simulation import simulate
@@ -38,6 +40,7 @@ __all__ = [
     "Map",
     "PlanarLaplacePair",
     "Plane",
+    "Population",
     "Protocol",
     "Randomizer",
     "Round",
@@ -59,6 +62,7 @@ __all__ = [
     "delta",
     "epsilon",
     "renyi",
+    "robustness",
     "simulate",
 ]
 

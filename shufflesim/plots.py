@@ -204,6 +204,46 @@ def comparison(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
     return ax
 
 
+def robustness(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
+    """Draw what `robustness` found: error against the fraction of faulty users, one line a protocol.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        As `robustness` returns it.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The error is on a logarithmic scale; dashes are the error expected if all users followed the protocol.
+
+    Raises
+    ------
+    ValueError
+        If it is no such table.
+    """
+    from matplotlib.figure import Figure
+
+    missing = {"protocol", "fraction", "rmse", "expected_rmse"} - set(getattr(table, "columns", ()))
+    if missing or not len(table):
+        raise ValueError(f"table must be a result of robustness with at least one row, got no {sorted(missing) or 'row'}")
+    if ax is None:
+        ax = Figure(figsize=(9.0, 4.8), layout="constrained").subplots()
+    for i, (name, rows) in enumerate(table.groupby("protocol", sort=False)):
+        ordered = rows.sort_values("fraction")
+        colour = COLOURS[i % len(COLOURS)]
+        label = textwrap.fill(shortened(str(name)), LEGEND_WIDTH)
+        marker = POINT_MARKERS[i % len(POINT_MARKERS)]
+        ax.plot(ordered["fraction"], ordered["rmse"], color=colour, marker=marker, markersize=5, label=label)
+        ax.axhline(float(ordered["expected_rmse"].iloc[0]), color=colour, linestyle="--", linewidth=1)
+    ax.set(yscale="log", xlabel="fraction of faulty users", ylabel="root mean square error (dashes: expected if all are honest)")
+    ax.grid(visible=True, which="both", color="#eeeeee", linewidth=0.6)
+    ax.figure.legend(loc="outside right upper", frameon=False, fontsize="small")
+    return ax
+
+
 def shortened(name: str) -> str:
     """A repr with its long decimals rounded to four digits, for labels.
 

@@ -12,7 +12,7 @@ from .bounds import UnreachableError, VariationRatio, calibrate
 from .bounds import epsilon as epsilon_at
 from .bounds.claim import Claim
 from .bounds.crowd import Crowd
-from .domains import Array, Domain
+from .domains import Array, Categories, Domain
 from .shuffler import Encoded
 
 
@@ -101,19 +101,17 @@ class Protocol(ABC):
 
     @property
     def alphabet(self) -> int | None:
-        """Number of distinct messages where these are the integers 0, 1, ...; None if they are something else."""
+        """Number of distinct messages where these (or their entries) are the integers 0, 1, ...; None for anything else."""
         return None
 
     def valid(self, messages: Array) -> Array:
         """Which messages an honest user could have sent, shape (number of messages,); the analyzer rejects the others."""
         flat = messages.reshape(messages.shape[0], -1)
-        right = np.ones(flat.shape, dtype=bool)
         if messages.dtype.kind == "f":
-            right = np.isfinite(flat)
-        elif self.alphabet is not None:
-            right = (flat >= 0) & (flat < self.alphabet)
-        every: Array = right.all(axis=1)
-        return every
+            return np.logical_and.reduce(np.isfinite(flat), axis=1)
+        if self.alphabet is None:
+            return np.ones(messages.shape[0], dtype=bool)
+        return np.logical_and.reduce((flat >= 0) & (flat < self.alphabet), axis=1)
 
     @property
     def width(self) -> int:
@@ -136,6 +134,12 @@ class Protocol(ABC):
     def sample_aggregate(self, totals: Array, rng: np.random.Generator) -> Array | None:
         """Draw the aggregate of all messages from the counts per input alone, exactly; None if there is no way."""
         return None
+
+    def sample_groups(self, values: Array, counts: Array, rng: np.random.Generator) -> Array | None:
+        """The same for counts[i] users who hold values[i]; what `sample_aggregate` gives where values are categories."""
+        if not isinstance(self.domain, Categories):
+            return None
+        return self.sample_aggregate(self.domain.grouped_total(values, counts), rng)
 
     def messages_in(self, aggregate: Array, n: int) -> float:
         """Number of messages behind an aggregate of n users; the expected number unless the aggregate shows it."""

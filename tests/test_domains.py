@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import shufflesim as ss
-from shufflesim.domains import Box, Categories, Interval, KeyValues, Map, Plane, Points, Sets, UnitVectors
+from shufflesim.domains import Box, Categories, Digits, Interval, KeyValues, Map, Plane, Points, Sets, UnitVectors
 
 DOMAINS = [
     Categories(5),
@@ -16,6 +16,8 @@ DOMAINS = [
     Box(1, 0, 1),
     Box(3, -2, 1),
     UnitVectors(4),
+    Digits((10, 3), 0, 1),
+    Digits((2, 2, 1), -3, 5, dim=2),
     KeyValues(5, 2),
     KeyValues(5, 2, fewer=True),
     KeyValues(1, 1),
@@ -33,6 +35,38 @@ def test_examples_are_accepted_and_kept(domain):
     assert np.array_equal(np.asarray(checked, dtype=float), before.astype(float), equal_nan=True)
     assert checked.shape == (300, *domain.shape)
     assert len(domain.labels) == len(domain.truth(domain.total(checked), 300))
+
+
+@pytest.mark.parametrize("domain", [Digits((7, 2, 5), -1, 3), Digits((2, 2, 1), 0, 1, dim=2), Digits((1,), 0, 1)], ids=repr)
+def test_digits(domain):
+    """Means of 4000 roundings within 7 of their largest standard errors: below 5e-11 for each value (Hoeffding)."""
+    rng = np.random.default_rng(3)
+    values = domain.validate(domain.example(50, rng))
+    drawn = np.array([domain.digits(values, rng) for _ in range(4000)])
+    places, scaled = domain.places, (values - domain.low) / (domain.high - domain.low)
+    assert drawn.min() >= 0
+    assert (drawn.max(axis=(0, 1)) <= [*(p - 1 for p in domain.precisions[:-1]), domain.precisions[-1]]).all()
+    assert np.abs((drawn @ places).mean(axis=0) - scaled).max() < 7 * places[-1] / 2 / np.sqrt(4000)
+    assert np.abs(drawn @ places - scaled).max() <= places[-1]
+    mean, square, rounding = domain.digit_sums(domain.total(values))
+    flat = drawn.reshape(4000, 50, -1, len(places)).astype(float)
+    np.testing.assert_allclose(mean, flat.mean(axis=0).sum(axis=0).T, atol=7 * 50 / 2 / np.sqrt(4000))
+    np.testing.assert_allclose(square, (flat**2).mean(axis=0).sum(axis=0).T, atol=7 * 50 * 10 / 2 / np.sqrt(4000))
+    np.testing.assert_allclose(rounding, flat[..., -1].var(axis=0).sum(axis=0), atol=50 * 0.02)
+
+
+def test_numbers_as_counts():
+    domain = Digits((4, 3), 0, 2)
+    counts = ss.Counts([3, 0, 5], values=[0.1, 0.5, 2.0])
+    each = np.repeat([0.1, 0.5, 2.0], [3, 0, 5])
+    np.testing.assert_allclose(domain.grouped_total(*counts.groups(domain)), domain.total(each), rtol=1e-14)
+    np.testing.assert_allclose(Interval(0, 2).grouped_total(*counts.groups(Interval(0, 2))), Interval(0, 2).total(each))
+    with pytest.raises(ValueError, match=r"values must be as many as counts, 2, got shape \(3,\)"):
+        ss.Counts([1, 2], values=[0.1, 0.2, 0.3])
+    with pytest.raises(ValueError, match=r"values must be in \[0, 2\], got 3.0 at position 1"):
+        ss.Counts([1, 2], values=[0.1, 3.0]).groups(domain)
+    with pytest.raises(ValueError, match="data must be given user by user for Sets"):
+        Sets(3, 1).grouped_total(np.zeros((1, 1)), np.ones(1))
 
 
 @pytest.mark.parametrize("domain", DOMAINS, ids=repr)

@@ -311,7 +311,7 @@ def test_counts_are_the_data_that_they_count():
     ("counts", "message"),
     [
         ([1.0, 2.0], "counts must be at least 2 integers >= 0"),
-        ([-1, 2], "counts must be at least 2 integers >= 0"),
+        ([-1, 2], "counts must be integers >= 0, got -1 at position 0"),
         ([3], "counts must be at least 2 integers >= 0"),
         ([0, 0], "n must be an integer >= 1, got 0"),
         ([10**18, 10**18], "n must be at most 1e[+]18"),

@@ -12,6 +12,7 @@ from .declared import declared_claims_for
 from .groups import OutcomeGroups
 from .metric import LaplacePair, PlanarLaplacePair
 from .pairs import Pairs
+from .present import present
 from .ratio import VariationRatio
 from .renyi import renyi
 from .table import Table
@@ -43,5 +44,6 @@ __all__ = [
     "declared_claims_for",
     "delta",
     "epsilon",
+    "present",
     "renyi",
 ]

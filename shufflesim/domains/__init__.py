@@ -1,7 +1,9 @@
 """What a user holds: validation of data, and what is estimated about it."""
 
 from .base import Array, Domain
-from .categories import Categories, Counts, Sets, categorical
+from .categories import Categories, Sets, categorical
+from .counts import Counts
+from .digits import Digits
 from .keyvalue import KeyValues
 from .numbers import Box, Interval, UnitVectors
 from .points import Map, Plane, Points
@@ -11,6 +13,7 @@ __all__ = [
     "Box",
     "Categories",
     "Counts",
+    "Digits",
     "Domain",
     "Interval",
     "KeyValues",

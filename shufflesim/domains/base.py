@@ -51,6 +51,10 @@ class Domain(ABC):
     def total(self, values: Array) -> Array:
         """Additive summary of validated values: what the truth and the exact variances follow from."""
 
+    def grouped_total(self, values: Array, counts: Array) -> Array:
+        """`total` of counts[i] users who hold values[i]."""
+        raise ValueError(f"data must be given user by user for {self!r}, got Counts")
+
     @abstractmethod
     def truth(self, total: Array, n: int) -> Array:
         """The true values of what is estimated, shape (k,)."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from .._checks import check_integer, check_size, check_users
+from .._checks import check_integer, check_size
 from .base import Array, Domain, Target, as_array, is_categorical, refuse_missing
 
 if TYPE_CHECKING:
@@ -59,6 +59,12 @@ class Categories(Domain):
         """Counts per category."""
         return np.bincount(values, minlength=self.d)
 
+    def grouped_total(self, values: Array, counts: Array) -> Array:
+        """Counts per category."""
+        total = np.zeros(self.d, dtype=np.int64)
+        np.add.at(total, values, counts)
+        return total
+
     def truth(self, total: Array, n: int) -> Array:
         """Counts per category."""
         return total.astype(float)
@@ -89,47 +95,6 @@ class Categories(Domain):
         """Wrong shapes and types, codes outside, missing ones."""
         yield from ([], [[0, 1], [1, 0]], ["a", "b"], [None, 0], [np.nan, 0.0])
         yield from ([-1, 0], [0, self.d], [0.5, 0.0], [1.0, 0.0])
-
-
-@dataclass(frozen=True, eq=False)
-class Counts:
-    """Data of any number of users given as their histogram over categories, for simulation by counts.
-
-    Parameters
-    ----------
-    counts : array_like of int, shape (d,)
-        Users per category; >= 0, at least one user.
-
-    Raises
-    ------
-    ValueError
-        If they are no such counts.
-
-    Examples
-    --------
-    >>> Counts([600_000_000, 400_000_000]).n
-    1000000000
-    """
-
-    counts: Any
-
-    def __post_init__(self) -> None:
-        counts = np.asarray(self.counts)
-        if counts.ndim != 1 or counts.dtype.kind not in "iu" or counts.size < 2 or counts.min() < 0:
-            raise ValueError(f"counts must be at least 2 integers >= 0, got {counts.dtype} of shape {counts.shape}")
-        object.__setattr__(self, "counts", counts.astype(np.int64))
-        check_users(self.n)
-
-    @property
-    def n(self) -> int:
-        """Users in all."""
-        return sum(self.counts.tolist())
-
-    def total(self, domain: Domain) -> Array:
-        """The summary of a domain of as many categories."""
-        if not isinstance(domain, Categories) or domain.d != len(self.counts):
-            raise ValueError(f"data must have a count for each category of {domain!r}, got {len(self.counts)} counts")
-        return self.counts
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,11 @@ class _Numbers(Domain):
         scaled = self.scaled(values)
         return np.array([scaled.sum(axis=0), np.einsum("ij,ij->j", scaled, scaled)])
 
+    def grouped_total(self, values: Array, counts: Array) -> Array:
+        """The same of counts[i] users who hold values[i]."""
+        scaled = self.scaled(values)
+        return np.array([counts @ scaled, counts @ (scaled * scaled)])
+
     def truth(self, total: Array, n: int) -> Array:
         """The mean, shape (dim,)."""
         return self.unscaled(total[0] / n)

@@ -187,12 +187,12 @@ def _estimator(protocol: Protocol, rng: np.random.Generator) -> Check:
 
 def _counts(protocol: Protocol, rng: np.random.Generator) -> Check:
     values, truth, spread = _setting(protocol, rng)
-    total = protocol.domain.total(values)
-    if protocol.sample_aggregate(total, rng) is None:
+    held, counts = np.unique(values, axis=0, return_counts=True)
+    if protocol.sample_groups(held, counts, rng) is None:
         return Check("count-space sampler", None, "none offered")
 
     def run() -> Array:
-        drawn = protocol.sample_aggregate(total, rng)
+        drawn = protocol.sample_groups(held, counts, rng)
         return protocol.estimate(np.asarray(drawn), USERS)
 
     return _compare("count-space sampler", run, truth, spread)
