@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from shufflesim._checks import EPSILON_MAX, check_epsilon
+from shufflesim._checks import EPSILON_MAX, check_epsilon, plain
 from shufflesim.bounds import Claim, Crowd, PlanarLaplacePair, VariationRatio
 from shufflesim.bounds.continuous import planar_beta
 from shufflesim.bounds.planar import REACH_MAX
@@ -128,7 +128,7 @@ class PlanarLaplace(Randomizer):
         points = self.region.project(self.domain.validate([x0, x1]))
         distance = float(np.hypot(*(points[1] - points[0])))
         if distance == 0:
-            raise ValueError(f"x0 and x1 must differ, got {x0!r} twice")
+            raise ValueError(f"x0 and x1 must differ, got {plain(x0)!r} twice")
         width, height = np.array(self.region.sides) / 2
         corners = np.array([[sx * width, sy * height] for sx in (-1, 1) for sy in (-1, 1)])
         radius = float(np.hypot(*(corners - points.mean(axis=0)).T).max())

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from scipy import special
 
-from shufflesim._checks import nearest
+from shufflesim._checks import nearest, plain
 from shufflesim._sampling import bernoulli, bit_sums, packed_bernoulli
 from shufflesim.bounds import OutcomeGroups, VariationRatio
 from shufflesim.domains import Array
@@ -78,7 +78,7 @@ class SamplingRAPPOR(SetRandomizer):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.law, str) or self.law not in LAWS:
-            raise ValueError(f"law must be 'item' or 'coordinate', got {self.law!r} ({nearest(str(self.law), LAWS)})")
+            raise ValueError(f"law must be 'item' or 'coordinate', got {plain(self.law)!r} ({nearest(str(self.law), LAWS)})")
 
     @property
     def flip(self) -> float:

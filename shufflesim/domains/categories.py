@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from .._checks import check_integer, check_size
+from .._checks import check_integer, check_size, plain
 from .base import Array, Domain, Target, as_array, is_categorical, refuse_missing
 
 if TYPE_CHECKING:
@@ -241,9 +241,9 @@ def categorical(column: Any, domain: Any = None) -> pd.Series[Any]:
     else:
         labels = pd.Index(domain)
         if labels.hasnans or labels.has_duplicates:
-            raise ValueError(f"the domain must list distinct labels without missing ones, got {list(labels)[:5]}...")
+            raise ValueError(f"the domain must list distinct labels without missing ones, got {plain(list(labels)[:5])}...")
     if len(labels) < 2:
-        raise ValueError(f"the domain must have at least 2 categories, got {list(labels)}")
+        raise ValueError(f"the domain must have at least 2 categories, got {plain(list(labels))}")
     index = pd.Index(labels)
     if isinstance(series.dtype, pd.CategoricalDtype):
         codes = index.get_indexer(series.cat.categories)[series.cat.codes]
@@ -251,13 +251,8 @@ def categorical(column: Any, domain: Any = None) -> pd.Series[Any]:
         codes = index.get_indexer(series)
     if codes.min() < 0:
         bad = int(codes.argmin())
-        raise ValueError(f"every value must be in the domain, got {_plain(series.iloc[bad])!r} at position {bad}")
+        raise ValueError(f"every value must be in the domain, got {plain(series.iloc[bad])!r} at position {bad}")
     return pd.Series(pd.Categorical.from_codes(codes, categories=index), index=series.index, name=series.name)
-
-
-def _plain(label: Any) -> Any:
-    """A NumPy scalar as the Python value that people recognise."""
-    return label.item() if isinstance(label, np.generic) else label
 
 
 def _sorted(labels: Any) -> Any:
@@ -294,7 +289,7 @@ def _check_codes(array: Array, d: int, offset: int) -> Array:
         refuse_missing(array, offset)
         hint = " (encode a column with shufflesim.categorical)" if array.dtype.kind in "OUST" else ""
         shown = array.ravel()[0]
-        raise ValueError(f"values must be integer codes in 0..{d - 1}, got {array.dtype} such as {shown!r}{hint}")
+        raise ValueError(f"values must be integer codes in 0..{d - 1}, got {array.dtype} such as {plain(shown)!r}{hint}")
     low, high = int(array.min()), int(array.max())
     if low < 0 or high >= d:
         bad = np.unravel_index(int(np.argmax((array < 0) | (array >= d))), array.shape)
