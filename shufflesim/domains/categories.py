@@ -148,19 +148,27 @@ class Sets(Domain):
             other = next((found for found in lists if found != lists[0]), None)
             if other is not None:
                 raise ValueError(f"data must have the same categories in all columns, in one order, got {lists[0]} and {other}")
-            data = np.column_stack([_codes_of(data[column], self.d, 0) for column in data.columns])
+            codes = super().collect(np.column_stack([_codes_of(data[column], self.d, 0) for column in data.columns]))
+            # Here already: `validate` sees codes, and the user knows labels.
+            self._refuse_repeated(codes, 0, lists[0])
+            return codes
         return super().collect(data)
 
     def validate(self, values: Any, offset: int = 0) -> Array:
         """Rows of integer codes -> the same in the smallest unsigned dtype; see `Domain.validate`."""
         array = _check_codes(as_array(values, self.shape), self.d, offset)
+        self._refuse_repeated(array, offset)
+        return array
+
+    def _refuse_repeated(self, array: Array, offset: int, labels: list[Any] | None = None) -> None:
+        """A row with a code twice; the message names labels where there are some."""
         ordered = np.sort(array, axis=1)
         distinct = (ordered[:, 1:] != ordered[:, :-1]).all(axis=1)
         if not distinct.all():
             bad = int(np.argmin(distinct))
-            row = array[bad].tolist()
-            raise ValueError(f"values must hold {self.s} distinct codes per user, got {row} at position {offset + bad}")
-        return array
+            row = [code if labels is None else plain(labels[code]) for code in array[bad].tolist()]
+            what = "codes" if labels is None else "categories"
+            raise ValueError(f"values must hold {self.s} distinct {what} per user, got {row} at position {offset + bad}")
 
     def total(self, values: Array) -> Array:
         """Users per code."""
