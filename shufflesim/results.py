@@ -254,6 +254,7 @@ class Simulation:
             "target": self.protocol.domain.target,
             "summary": _plain(self.summary.iloc[0].to_dict()),
             "privacy": [_plain(row) for row in self.privacy.to_dict("records")],
+            "damage": None if self.population is None else _plain(self.damage.iloc[0].to_dict()),
             "cost": {k: _plain(v) for k, v in self.cost.to_dict("index").items()},
             "seconds": self.seconds,
             "versions": {
