@@ -54,6 +54,10 @@ def build(name: str, arguments: Mapping[str, Any]) -> Randomizer | Protocol:
     """
     entry = find(name)
     known = parameters(entry)
+    if "randomizers" in known and not isinstance(arguments.get("randomizers"), tuple | list):
+        how = f"{entry.__name__}([GRR(1.0, d=4), OUE(1.0, d=4)])"
+        got = repr(arguments["randomizers"]) if "randomizers" in arguments else "none"
+        raise ValueError(f"{name} must be built in Python from other randomizers, such as {how}, got {got}")
     for argument in arguments:
         if argument not in known:
             raise ValueError(f"parameter {argument!r} is unknown to {name}; {nearest(argument, known)}")

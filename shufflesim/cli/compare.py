@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .arguments import json_option, read_value
+from .arguments import Folder, json_option, read_value
 from .output import number, printable, progress, show, show_json, table
 from .run import make_folder
 from .shell import note, refusing
@@ -32,7 +32,7 @@ START = 1.0
 @click.option("--domain", type=click.Path(path_type=Path), help="Text file: the public categories, one a line.")
 @click.option("--dropna", is_flag=True, help="Leave out rows with a missing value, which are refused otherwise.")
 @click.option("--seed", type=int, help="Makes the runs repeatable.")
-@click.option("--out", type=click.Path(path_type=Path), help="Folder for compare.csv and compare.png.")
+@click.option("--out", type=Folder(), help="Folder for compare.csv and compare.png.")
 @json_option
 def compare(
     names: tuple[str, ...],
@@ -72,6 +72,9 @@ def compare(
                 raise
             notes.append(f"left out {name}: {error.message}")
             continue
+        if candidate in candidates and names:
+            same = names[candidates.index(candidate)]
+            raise click.UsageError(f"NAMEs must stand for different mechanisms, got {same!r} and {name!r}")
         candidates.append(candidate)
     if out is not None:
         make_folder(out)
