@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .arguments import Folder, json_option, read_value
-from .output import number, printable, progress, show, show_json, table
+from .output import number, printable, progress, show, show_json, stacked, table, width
 from .run import make_folder
 from .shell import note, refusing
 from .subject import Source, fitted
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 # The local budget that candidates are built with before theirs is found.
 START = 1.0
+# Columns that the numbers of a row take.
+NUMBERS = 62
 
 
 @click.command()
@@ -147,17 +149,27 @@ def _save(found: pd.DataFrame, out: Path) -> list[Path]:
 def _print(rows: pd.DataFrame, title: str) -> None:
     from shufflesim import plots
 
-    made = table("mechanism", "local eps", "central eps", "bits", "RMSE", "to best", "observed", wrap=("mechanism",))
-    for column in made.columns[1:]:
-        column.justify = "right"
-    for row in rows.to_dict("records"):
-        made.add_row(
-            printable(plots.shortened(row["protocol"])),
+    names = [printable(plots.shortened(name)) for name in rows["protocol"]]
+    titles = ["mechanism", "local eps", "central eps", "bits", "RMSE", "to best", "observed"]
+    lines = [
+        [
             number(row["local_epsilon"], "upper"),
             number(row["epsilon"], "upper"),
             f"{row['bits']:,.0f}",
             number(row["rmse"]),
             f"{row['relative_rmse']:.3f}",
             number(row["observed_rmse"]),
-        )
+        ]
+        for row in rows.to_dict("records")
+    ]
+    if width() < NUMBERS + max(map(len, names)):
+        split = [name.partition("(") for name in names]
+        shown = [[short, *line] for (short, _, _), line in zip(split, lines, strict=True)]
+        show(title, stacked(titles, shown, [rest.removesuffix(")") for _, _, rest in split], right=titles[1:]))
+        return
+    made = table(*titles)
+    for column in made.columns[1:]:
+        column.justify = "right"
+    for name, line in zip(names, lines, strict=True):
+        made.add_row(name, *line)
     show(title, made)
