@@ -23,7 +23,7 @@ SHOWN = 10
 @click.command()
 @click.argument("name")
 @parameters_option
-@click.option("--data", type=click.Path(path_type=Path), help="A .csv, .csv.gz or .parquet file.")
+@click.option("--data", type=click.Path(path_type=Path), help="A .csv, .csv.gz or .parquet file; or flights, airports.")
 @click.option("--dataset", metavar="NAME", help="A bundled table instead: flights or airports.")
 @click.option(
     "--column", "columns", multiple=True, required=True, help="The column of the values; repeat for vectors, sets and points."
