@@ -4,6 +4,9 @@ if __name__ != "shufflesim.protocols":
     raise ImportError(f"import this package as shufflesim.protocols, not as {__name__}")
 
 from .balls_into_bins import BallsIntoBins
+from .biased_coin import BiasedCoin
+from .fake_users import FakeUsers
 from .single_message import SingleMessage
+from .uniform_coins import UniformCoins
 
-__all__ = ["BallsIntoBins", "SingleMessage"]
+__all__ = ["BallsIntoBins", "BiasedCoin", "FakeUsers", "SingleMessage", "UniformCoins"]
