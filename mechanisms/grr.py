@@ -70,6 +70,11 @@ class GRR(CategoricalRandomizer):
         return VariationRatio.ldp(self.epsilon, self.truthful, q_star=1.0)
 
     @property
+    def alphabet(self) -> int:
+        """d categories."""
+        return self.d
+
+    @property
     def bits(self) -> float:
         """log2 d, rounded up."""
         return float(math.ceil(math.log2(self.d)))

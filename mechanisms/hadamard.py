@@ -171,6 +171,11 @@ class HadamardResponse(Randomizer):
         """log2 K."""
         return float(math.log2(math.prod(self.shape)))
 
+    @property
+    def alphabet(self) -> int:
+        """K columns."""
+        return math.prod(self.shape)
+
     def randomize(self, values: Array, rng: np.random.Generator) -> Array:
         """Codes, shape (n,) -> columns, shape (n,), smallest unsigned dtype."""
         blocks, width = self.shape

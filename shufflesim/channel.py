@@ -133,6 +133,11 @@ class ChannelRandomizer(Randomizer):
         return self.law
 
     @property
+    def alphabet(self) -> int:
+        """One report for each column."""
+        return int(self.law.shape[1])
+
+    @property
     def bits(self) -> float:
         """log2 of the number of outcomes, rounded up."""
         return float(np.ceil(np.log2(self.law.shape[1])))

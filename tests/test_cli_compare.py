@@ -53,7 +53,7 @@ def test_compare_takes_numbers_too(table):
         *["laplace", "piecewise:low=0,high=1", "witch-hat:low=0,high=1"],
     )
     rows = json.loads(result.stdout)["rows"]
-    assert {row["randomizer"].partition("(")[0] for row in rows} == {"Laplace", "Piecewise", "WitchHat"}
+    assert {row["protocol"].partition("(")[0] for row in rows} == {"Laplace", "Piecewise", "WitchHat"}
 
 
 def test_what_does_not_fit_is_left_out_if_nothing_was_asked_for(tmp_path):

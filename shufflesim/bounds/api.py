@@ -244,7 +244,8 @@ def _select(x: Bounded, crowd: Crowd, bound: str) -> list[Claim]:
         raise ValueError(f"bound must be one of {', '.join(BOUNDS)}, got {bound!r}; {nearest(str(bound), BOUNDS)}")
     if not chosen:
         known = ", ".join(["sound", *(c.bound for c in claims)])
-        raise ValueError(f"bound={bound!r} does not apply to {x!r}; what applies: {known}")
+        why = getattr(x, "undeclared", "")
+        raise ValueError(f"bound={bound!r} does not apply to {x!r}; what applies: {known}" + (f" ({why})" if why else ""))
     return chosen
 
 

@@ -149,7 +149,7 @@ def _print(rows: pd.DataFrame, title: str) -> None:
         column.justify = "right"
     for row in rows.to_dict("records"):
         made.add_row(
-            printable(plots.shortened(row["randomizer"])),
+            printable(plots.shortened(row["protocol"])),
             number(row["local_epsilon"], "upper"),
             number(row["epsilon"], "upper"),
             f"{row['bits']:,.0f}",
