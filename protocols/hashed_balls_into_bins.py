@@ -70,11 +70,11 @@ class HashedBallsIntoBins(WithDummies):
     Examples
     --------
     >>> HashedBallsIntoBins(d=1000, buckets=100, dummies=2).amplification
-    VariationRatio(p=inf, beta=0.990089, q=100)
-    >>> paper = HashedBallsIntoBins.original(1.0, 1e-8, 10_000, d=2**20, queries=(3, 5))
-    >>> ours = HashedBallsIntoBins.for_target(1.0, 1e-8, 10_000, d=2**20, queries=(3, 5))
-    >>> paper.buckets, round(paper.dummies, 2), round(ours.dummies, 2)
-    (1086, 66.42, 6.74)
+    VariationRatio(p=inf, beta=0.990974, q=100)
+    >>> paper = HashedBallsIntoBins.original(1.0, 1e-8, 10_000, d=2**20, buckets=100)
+    >>> ours = paper.retargeted(1.0, 1e-8, 10_000)
+    >>> round(paper.dummies, 3), round(ours.dummies, 3)
+    (6.116, 0.616)
     """
 
     d: int

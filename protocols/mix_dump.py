@@ -61,10 +61,10 @@ class MixDUMP(LabelledDummies):
     --------
     >>> MixDUMP(d=3, flip=0.25, dummies=1).amplification
     VariationRatio(p=6, beta=0.625, q=2.25, q_star=0.375)
-    >>> round(MixDUMP.original(0.5, 1e-8, 10_000, d=16, dummies=1).flip, 3)
-    0.765
-    >>> round(MixDUMP.for_target(0.5, 1e-8, 1000, d=16, dummies=3).flip, 3)
-    0.12
+    >>> round(MixDUMP.original(0.5, 1e-8, 15_000, d=16, dummies=1).flip, 3)
+    0.304
+    >>> round(MixDUMP.for_target(0.125, 1e-8, 15_000, d=16, dummies=1).flip, 3)
+    0.308
     """
 
     d: int

@@ -92,6 +92,7 @@ class PureDUMP(BallsIntoBins):
     @classmethod
     def for_target(cls, epsilon: float, delta: float, n: int, *, d: int) -> Self:
         """The fewest dummies whose exact eps is at most epsilon; arguments as in `original`, any eps > 0."""
+        epsilon, delta, n = check_target(epsilon, delta, n)
         return meet(lambda dummies: cls(d, dummies), epsilon, delta, n, find="smallest", within=(1, int(DUMMIES_MAX)))
 
     @classmethod
