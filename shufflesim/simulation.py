@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ._checks import check_delta, check_integer, check_number
+from ._sampling import child, seed_root
 from .domains import Array, Categories, Counts, Domain
 from .protocol import Protocol
 from .protocols import SingleMessage
@@ -91,7 +92,7 @@ def simulate(
         raise ValueError(f"method must be 'users' or 'counts', got {method!r}")
     if progress is not None and not callable(progress):
         raise ValueError(f"progress must be callable, got {progress!r}")
-    root = _root(seed)
+    root = seed_root(seed)
     block = max(1, min(BLOCK, BLOCK_DRAWS // protocol.width))
     chunk = BLOCK if chunk_size is None else check_integer("chunk_size", chunk_size, low=1)
 
@@ -139,17 +140,6 @@ def simulate(
         method=method,
         seconds=time.perf_counter() - started,
     )
-
-
-def child(root: np.random.SeedSequence, index: int) -> np.random.SeedSequence:
-    """Child `index` of a seed, the one that `root.spawn` would return in that place, without spawning the others."""
-    return np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, index), pool_size=root.pool_size)
-
-
-def _root(seed: int | np.random.SeedSequence | None) -> np.random.SeedSequence:
-    if isinstance(seed, np.random.SeedSequence):
-        return seed
-    return np.random.SeedSequence() if seed is None else np.random.SeedSequence(check_integer("seed", seed, low=0))
 
 
 def _run_block(protocol: Protocol, part: Array, rng: np.random.Generator) -> tuple[Array, int]:
