@@ -20,11 +20,13 @@ from .bounds import (
     renyi,
 )
 from .channel import Channel, ChannelRandomizer
-from .comparison import compare
+from .comparison import central_error, compare
 from .domains import Counts, Map, Plane, categorical
+from .population import Population
 from .protocol import Protocol
 from .randomizer import Randomizer
 from .results import Simulation
+from .robustness import robustness
 from .sampled import Sampled, SampledRandomizer
 from .shuffler import Shuffler
 from .simulation import simulate
@@ -38,6 +40,7 @@ __all__ = [
     "Map",
     "PlanarLaplacePair",
     "Plane",
+    "Population",
     "Protocol",
     "Randomizer",
     "Round",
@@ -52,6 +55,7 @@ __all__ = [
     "bound_table",
     "calibrate",
     "categorical",
+    "central_error",
     "check_protocol",
     "check_randomizer",
     "compare",
@@ -59,6 +63,7 @@ __all__ = [
     "delta",
     "epsilon",
     "renyi",
+    "robustness",
     "shuffle_stream",
     "simulate",
 ]

@@ -101,18 +101,17 @@ class Protocol(ABC):
 
     @property
     def alphabet(self) -> int | None:
-        """Number of distinct messages where these are the integers 0, 1, ...; None if they are something else."""
+        """Number of distinct messages where these (or their entries) are the integers 0, 1, ...; None for anything else."""
         return None
 
     def valid(self, messages: Array) -> Array:
         """Which messages an honest user could have sent, shape (number of messages,); the analyzer rejects the others."""
         flat = messages.reshape(messages.shape[0], -1)
-        right: Array = np.ones(flat.shape, dtype=bool)
         if messages.dtype.kind == "f":
-            right = np.isfinite(flat)
-        elif self.alphabet is not None:
-            right = (flat >= 0) & (flat < self.alphabet)
-        return np.logical_and.reduce(right, axis=1)
+            return np.logical_and.reduce(np.isfinite(flat), axis=1)
+        if self.alphabet is None:
+            return np.ones(messages.shape[0], dtype=bool)
+        return np.logical_and.reduce((flat >= 0) & (flat < self.alphabet), axis=1)
 
     @property
     def width(self) -> int:

@@ -65,6 +65,11 @@ class Randomizer(ABC):
         """Exact variance of each estimate for data with the domain's summary `total` (counts per category), shape (k,)."""
 
     @property
+    def alphabet(self) -> int | None:
+        """Number of distinct reports where these (or their entries) are the integers 0, 1, ...; None for anything else."""
+        return None
+
+    @property
     @abstractmethod
     def bits(self) -> float:
         """Bits of one report as it would be sent."""

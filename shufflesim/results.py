@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ._version import __version__
-from .bounds import bound_table
+from .bounds import bound_table, epsilon
 from .domains import Array, Categories
+from .population import Population, Received
 from .protocol import Protocol
 
 if TYPE_CHECKING:
@@ -53,6 +54,10 @@ class Simulation:
         The seed.
     seconds : float
         Wall time of the run.
+    received : Received
+        Users who sent messages, faulty ones among them, and messages that the analyzer rejected.
+    population : Population or None
+        Who was absent or faulty, if anybody could be.
     """
 
     protocol: Protocol
@@ -70,6 +75,8 @@ class Simulation:
     spawn_key: tuple[int, ...]
     method: str
     seconds: float
+    received: Received
+    population: Population | None = None
 
     @cached_property
     def estimates(self) -> pd.DataFrame:
@@ -140,8 +147,52 @@ class Simulation:
 
     @cached_property
     def privacy(self) -> pd.DataFrame:
-        """One row a bound; see `bound_table`."""
-        return bound_table(self.protocol, self.n, self.delta)
+        """One row a bound; see `bound_table`. Only honest users who sent their messages hide anybody."""
+        return bound_table(self.protocol, max(1, self.received.honest), self.delta)
+
+    @cached_property
+    def damage(self) -> pd.DataFrame:
+        """What absent and faulty users did: one row.
+
+        Columns: users, absent, faulty, honest (who sent their messages), rejected (messages), expected_rmse (if all users
+        followed the protocol), rmse (against the values of all users), factor (their ratio), gain (estimate minus truth at the
+        target of an attack, NaN without one), epsilon_intended and epsilon_left (sound central eps with all users, and with the
+        honest ones).
+
+        Examples
+        --------
+        >>> import shufflesim as ss
+        >>> attack = ss.Population(faulty=0.05, attack="maximal-gain", target=2)
+        >>> result = ss.simulate(ss.mechanisms.GRR(1.0, 4), [0, 1] * 5000, delta=1e-6, seed=1, population=attack)
+        >>> bool(result.damage.loc[0, "gain"] > 500)
+        True
+        """
+        import pandas as pd
+
+        received, target = self.received, None if self.population is None else self.population.target
+        gain = math.nan
+        if target is not None:
+            shift = self.estimate - self.truth
+            aimed = self.protocol.domain.validate(np.asarray([target]))
+            towards = self.protocol.domain.truth(self.protocol.domain.total(aimed), 1)
+            counts = self.protocol.domain.target == "count"
+            gain = float(towards @ shift if counts else np.sign(towards - self.truth) @ shift)
+        sound = [float(epsilon(self.protocol, n, self.delta)) for n in (self.n, max(1, received.honest))]
+        return pd.DataFrame(
+            {
+                "users": [self.n],
+                "absent": [self.n - received.users],
+                "faulty": [received.faulty],
+                "honest": [received.honest],
+                "rejected": [received.rejected],
+                "expected_rmse": [self.expected_rmse],
+                "rmse": [self.rmse],
+                "factor": [self.rmse / self.expected_rmse if self.expected_rmse > 0 else math.nan],
+                "gain": [gain],
+                "epsilon_intended": [sound[0]],
+                "epsilon_left": [sound[1]],
+            }
+        )
 
     @property
     def rmse(self) -> float:
@@ -198,10 +249,12 @@ class Simulation:
             "delta": self.delta,
             "confidence": self.confidence,
             "method": self.method,
+            "population": None if self.population is None else _parameters(self.population),
             "seed": {"entropy": self.entropy, "spawn_key": list(self.spawn_key)},
             "target": self.protocol.domain.target,
             "summary": _plain(self.summary.iloc[0].to_dict()),
             "privacy": [_plain(row) for row in self.privacy.to_dict("records")],
+            "damage": None if self.population is None else _plain(self.damage.iloc[0].to_dict()),
             "cost": {k: _plain(v) for k, v in self.cost.to_dict("index").items()},
             "seconds": self.seconds,
             "versions": {

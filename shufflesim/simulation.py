@@ -12,6 +12,7 @@ import numpy as np
 from ._checks import check_delta, check_integer, check_number
 from ._sampling import child, seed_root
 from .domains import Array, Categories, Counts, Domain
+from .population import Population, Received, Senders
 from .protocol import Protocol
 from .protocols import SingleMessage
 from .randomizer import Randomizer
@@ -22,6 +23,8 @@ from .shuffler import Shuffler
 BLOCK = 65_536
 # Random numbers drawn at once; wide reports get smaller blocks, by a rule that depends on the protocol alone.
 BLOCK_DRAWS = 2**22
+# The child seed for what all faulty users have in common; no block has this number.
+COMMON = 2**32 - 1
 
 
 def simulate(
@@ -33,6 +36,8 @@ def simulate(
     method: Literal["users", "counts"] = "users",
     chunk_size: int | None = None,
     confidence: float = 0.95,
+    population: Population | None = None,
+    minimum_batch: int = 1,
     progress: Callable[[int], None] | None = None,
 ) -> Simulation:
     """Encode every user's value, shuffle all messages, and analyze what comes out.
@@ -55,6 +60,11 @@ def simulate(
         Users between two progress calls; rounded up to whole blocks. The result does not depend on it.
     confidence : float
         Level of the confidence intervals, in (0, 1).
+    population : Population, optional
+        Users who drop out, and users who attack; for method "users". `Simulation.damage` then says what they did, and the privacy
+        table is for the honest users who are left.
+    minimum_batch : int
+        The shuffler releases nothing if fewer users than that have sent messages.
     progress : callable, optional
         Called with the number of users done so far.
 
@@ -90,6 +100,9 @@ def simulate(
     confidence = check_number("confidence", confidence, rule, low=math.nextafter(0, 1), high=math.nextafter(1, 0))
     if not isinstance(method, str) or method not in ("users", "counts"):
         raise ValueError(f"method must be 'users' or 'counts', got {method!r}")
+    if population is not None and not (isinstance(population, Population) and method == "users"):
+        raise ValueError(f"population must be a Population and method 'users', got {population!r} and {method!r}")
+    shuffler = Shuffler(minimum_batch)
     if progress is not None and not callable(progress):
         raise ValueError(f"progress must be callable, got {progress!r}")
     root = seed_root(seed)
@@ -106,6 +119,8 @@ def simulate(
     else:
         values = protocol.domain.collect(data)
         n, total = len(values), np.array(0)
+    senders = None if population is None else Senders(population, protocol, np.random.default_rng(child(root, COMMON)))
+    crowd = Received()
     aggregate: Any = 0
     messages, reported = 0.0, 0
     for index, start in enumerate(range(0, len(values), block)):
@@ -113,7 +128,7 @@ def simulate(
         part = protocol.domain.validate(values[start:stop], start)
         total = total + protocol.domain.total(part)
         if method == "users":
-            sums, sent = _run_block(protocol, part, np.random.default_rng(child(root, index)))
+            sums, sent = _run_block(protocol, part, child(root, index), senders, crowd)
             aggregate = aggregate + sums
             messages += sent
         if progress is not None and (stop == n or stop - reported >= chunk):
@@ -123,6 +138,12 @@ def simulate(
         if not isinstance(data, Counts):
             groups = _grouped(protocol.domain, values, total)
         aggregate, messages = _draw_counts(protocol, groups, n, root)
+    if population is None:
+        crowd = Received(n, 0, 0)
+    shuffler.admit(crowd.users)
+    counted = crowd.users - round(crowd.rejected / protocol.messages_per_user)
+    if counted < 1:
+        raise ValueError(f"population must leave at least one user with valid messages, got {population!r} for {n} users")
     return Simulation(
         protocol=protocol,
         n=n,
@@ -130,23 +151,33 @@ def simulate(
         confidence=confidence,
         labels=protocol.domain.labels_of(data),
         truth=protocol.domain.truth(total, n),
-        estimate=protocol.estimate(aggregate, n),
+        estimate=protocol.estimate(aggregate, counted),
         variance=protocol.variance(total, n),
-        estimated_variance=protocol.estimated_variance(aggregate, n),
+        estimated_variance=protocol.estimated_variance(aggregate, counted),
         aggregate=aggregate,
         messages=messages,
         entropy=root.entropy,
         spawn_key=root.spawn_key,
         method=method,
         seconds=time.perf_counter() - started,
+        population=population,
+        received=crowd,
     )
 
 
-def _run_block(protocol: Protocol, part: Array, rng: np.random.Generator) -> tuple[Array, int]:
+def _run_block(
+    protocol: Protocol, part: Array, seed: np.random.SeedSequence, senders: Senders | None, crowd: Received
+) -> tuple[Array, int]:
     """Aggregate and number of messages of one block of users."""
-    encoded = protocol.encode(part, rng)
-    shuffled = Shuffler().shuffle(encoded, rng)
-    return protocol.aggregate(shuffled), shuffled.shape[0]
+    rng = np.random.default_rng(seed)
+    if senders is None:
+        shuffled = Shuffler().permute(protocol.encode(part, rng).messages, rng)
+        return protocol.aggregate(shuffled), shuffled.shape[0]
+    sent = senders.encode(part, np.random.default_rng(child(seed, 0)), rng)
+    shuffled = Shuffler().permute(sent.encoded.messages, rng)
+    accepted = senders.accepted(shuffled)
+    crowd.add(sent.present, sent.faulty, shuffled.shape[0] - accepted.shape[0])
+    return protocol.aggregate(accepted), shuffled.shape[0]
 
 
 def _grouped(domain: Domain, values: Any, total: Array) -> tuple[Array, Array]:

@@ -177,6 +177,12 @@ def test_parameters_are_refused(pairs, message):
     assert message in refused("bound", "grr", *flags, "-n", 10, "--delta", 0.1)
 
 
+@pytest.mark.parametrize("pairs", [[], ["-p", "randomizers=grr"], ["-p", "epsilon=1"]])
+def test_what_is_made_of_randomizers_is_left_to_python(pairs):
+    message = refused("bound", "parallel", *pairs, "-n", 10, "--delta", 0.1)
+    assert "parallel must be built in Python from other randomizers, such as Parallel([GRR(" in message
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [

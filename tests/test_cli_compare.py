@@ -53,7 +53,7 @@ def test_compare_takes_numbers_too(table):
         *["laplace", "piecewise:low=0,high=1", "witch-hat:low=0,high=1"],
     )
     rows = json.loads(result.stdout)["rows"]
-    assert {row["randomizer"].partition("(")[0] for row in rows} == {"Laplace", "Piecewise", "WitchHat"}
+    assert {row["protocol"].partition("(")[0] for row in rows} == {"Laplace", "Piecewise", "WitchHat"}
 
 
 def test_what_does_not_fit_is_left_out_if_nothing_was_asked_for(tmp_path):
@@ -71,7 +71,10 @@ def test_what_does_not_fit_is_left_out_if_nothing_was_asked_for(tmp_path):
         (["grr:epsilon=1"], "with keys other than epsilon"),
         (["grr:d"], "NAME must be name or name:key=value"),
         (["balls-into-bins:dummies=1"], "NAME must be a mechanism, got the protocol"),
-        (["grr", "laplace"], "cannot read .*: CSV conversion error|cannot read .*conversion error to double"),
+        (["grr", "oue", "grr"], "NAMEs must stand for different mechanisms, got 'grr' and 'grr'"),
+        (["grr", "grr:d=4"], "NAMEs must stand for different mechanisms, got 'grr' and 'grr:d=4'"),
+        (["grr", "--out", ""], "'--out': must be the name of a folder, got ''"),
+        (["grr", "laplace"], "column 'city' must hold numbers, got '[abcd]' in row 1"),
     ],
 )
 def test_bad_candidates_are_refused(table, arguments, message):

@@ -26,6 +26,7 @@ pytestmark = pytest.mark.usefixtures("elsewhere")
         (["--chunk-size", "0"], "chunk_size must be an integer >= 1, got 0"),
         (["--method", "count"], "'count' is not one of 'users', 'counts'"),
         (["--delta", "1"], "delta must be in (0, 1), got 1.0"),
+        (["--out", ""], "'--out': must be the name of a folder, got ''"),
         (["--out", "data.csv"], "--out must be a writable folder, got 'data.csv': File exists"),
         (["--out", "data.csv/sub"], "--out must be a writable folder"),
         (["--dataset", "flights"], "exactly one of --data and --dataset must be given, got both"),
@@ -50,6 +51,39 @@ def test_a_bit_has_two_categories():
     assert "must have the d = 2 categories of RandomizedResponse(epsilon=2.0), got 3" in message
     estimates, _ = run_on(["yes", "no", "yes"], ".csv", name="rr")
     assert estimates["value"].tolist() == ["no", "yes"]
+
+
+# Drop-outs and attacks
+
+
+def test_absent_and_faulty_users_are_reported():
+    attack = ["--dropout", 0.1, "--faulty", 0.02, "--attack", "maximal-gain", "--target", "HNL"]
+    run = ["run", "grr", "-p", "epsilon=2", "--dataset", "flights", "--column", "dest", *SETTINGS]
+    result = ok(*run, *attack)
+    assert re.search(r"absent, faulty users +33,\d{3}, 6,\d{3}; 0 messages rejected", result.output)
+    assert re.search(r"gain at the target +\d{5}", result.output)
+    record = json.loads(ok(*run, *attack, "--json").stdout)
+    assert record["damage"]["honest"] == record["damage"]["users"] - record["damage"]["absent"] - record["damage"]["faulty"]
+    assert record["population"]["attack"] == "maximal-gain"
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--faulty", 0.1], "attack must be given exactly if faulty > 0"),
+        (["--dropout", 1], "dropout must be in [0, 1), got 1.0"),
+        (
+            ["--faulty", 0.1, "--attack", "maximal-gain", "--target", "Rom"],
+            "--target must be one of the categories, got 'Rom'; did",
+        ),
+        (["--faulty", 0.1, "--attack", "sabotage"], "attack must be one of target-item, maximal-gain"),
+        (["--minimum-batch", 100], "minimum_batch must be reached before anything is released, 100, got"),
+        (["--dropout", 0.1, "--method", "counts"], "population must be a Population and method 'users'"),
+    ],
+)
+def test_populations_that_make_no_sense(args, message):
+    Path("data.csv").write_text("city\nRoma\nOslo\nRoma\n")
+    assert message in refused("run", "grr", "-p", "epsilon=2", "--data", "data.csv", "--column", "city", "--delta", 1e-6, *args)
 
 
 # Results

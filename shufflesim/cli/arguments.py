@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import click
@@ -43,6 +44,19 @@ class Size(click.ParamType):
         number, prefix, binary = found.groups()
         power = 0 if prefix is None else 1 + "kmgt".index(prefix)
         return int(Decimal(number) * (1024 if binary else 1000) ** power)
+
+
+class Folder(click.Path):
+    """A folder for results; an empty name, which would be the current one, is a mistake (an unset variable, say)."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """A path."""
+        if value == "":
+            self.fail("must be the name of a folder, got ''", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 def read_value(text: str) -> Any:

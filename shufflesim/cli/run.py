@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from .arguments import json_option, parameters_option
+from .._checks import nearest
+from .arguments import Folder, json_option, parameters_option
 from .output import number, printable, progress, show, show_json, table
 from .shell import note, refusing
 from .subject import Source, fitted
 
 if TYPE_CHECKING:
-    from shufflesim import Simulation
+    from shufflesim import Protocol, Randomizer, Simulation
 
 # Estimates shown in the terminal; the files hold all of them.
 SHOWN = 10
@@ -22,7 +23,7 @@ SHOWN = 10
 @click.command()
 @click.argument("name")
 @parameters_option
-@click.option("--data", type=click.Path(path_type=Path), help="A .csv, .csv.gz or .parquet file.")
+@click.option("--data", type=click.Path(path_type=Path), help="A .csv, .csv.gz or .parquet file; or flights, airports.")
 @click.option("--dataset", metavar="NAME", help="A bundled table instead: flights or airports.")
 @click.option(
     "--column", "columns", multiple=True, required=True, help="The column of the values; repeat for vectors, sets and points."
@@ -40,7 +41,12 @@ SHOWN = 10
 )
 @click.option("--confidence", type=float, default=0.95, show_default=True, help="Level of the confidence intervals.")
 @click.option("--chunk-size", type=int, help="Users between two updates of the progress bar; no effect on the result.")
-@click.option("--out", type=click.Path(path_type=Path), help="Folder for csv, parquet, json and png files.")
+@click.option("--dropout", type=float, default=0.0, help="Probability that a user sends nothing.")
+@click.option("--faulty", type=float, default=0.0, help="Probability that a user attacks instead of following the protocol.")
+@click.option("--attack", help="What faulty users do: target-item, maximal-gain, garbage or out-of-alphabet.")
+@click.option("--target", help="The value that target-item and maximal-gain push: a category, or a number.")
+@click.option("--minimum-batch", type=int, default=1, help="Release nothing if fewer users have sent messages.")
+@click.option("--out", type=Folder(), help="Folder for csv, parquet, json and png files.")
 @json_option
 def run(
     name: str,
@@ -55,6 +61,11 @@ def run(
     method: Literal["users", "counts"],
     confidence: float,
     chunk_size: int | None,
+    dropout: float,
+    faulty: float,
+    attack: str | None,
+    target: str | None,
+    minimum_batch: int,
     out: Path | None,
     as_json: bool,
 ) -> None:
@@ -69,12 +80,19 @@ def run(
       shufflesim run grr -p epsilon=2 --data my.csv --column city --delta 1e-8 --seed 7 --out results/city
       shufflesim run harmony -p epsilon=1 -p low=0 -p high=59 --dataset flights --column hour --column minute --delta 1e-8
       shufflesim run laplace -p epsilon=1 -p low=0 -p high=23 --dataset flights --column hour --delta 1e-8
+      shufflesim run grr -p epsilon=2 --dataset flights --column dest --delta 1e-8 \\
+        --dropout 0.1 --faulty 0.02 --attack maximal-gain --target HNL
     """
-    from shufflesim import simulate
+    from shufflesim import Population, simulate
 
     notes: list[str] = []
     source = Source(data, dataset, columns, domain, dropna, notes)
     protocol, values = fitted(name, parameters, source)
+    population = None
+    if dropout or faulty or attack is not None or target is not None:
+        aimed = None if target is None else _held(target, values, protocol)
+        with refusing():
+            population = Population(dropout, faulty, attack, aimed)  # type: ignore[arg-type]
     if out is not None:
         make_folder(out)
     with refusing(), progress("simulating", len(values)) as update:
@@ -86,6 +104,8 @@ def run(
             method=method,
             confidence=confidence,
             chunk_size=chunk_size,
+            population=population,
+            minimum_batch=minimum_batch,
             progress=update,
         )
     with refusing():
@@ -99,6 +119,24 @@ def run(
         _print(result)
         if files:
             click.echo("\n" + "\n".join(f"saved {file}" for file in files))
+
+
+def _held(target: str, values: Any, protocol: Protocol | Randomizer) -> Any:
+    """The value that --target names: the code of a category, or a number."""
+    from shufflesim.domains import Categories
+
+    domain = protocol.domain
+    if domain.shape:
+        raise click.UsageError(f"--target must go with one category or number per user, got {protocol!r}")
+    if isinstance(domain, Categories):
+        labels = [str(label) for label in domain.labels_of(values)]
+        if target not in labels:
+            raise click.UsageError(f"--target must be one of the categories, got {target!r}; {nearest(target, labels)}")
+        return labels.index(target)
+    try:
+        return float(target)
+    except ValueError:
+        raise click.UsageError(f"--target must be a number for {protocol!r}, got {target!r}") from None
 
 
 def make_folder(folder: Path) -> None:
@@ -123,10 +161,18 @@ def _print(result: Simulation) -> None:
         "messages per user": number(summary["messages_per_user"]),
         "bits per user": number(summary["bits_per_user"]),
         "RMSE" if counts else "error of the mean": f"{number(summary['rmse'])}{' users' if counts else ''}",
-        "expected RMSE": number(summary["expected_rmse"]),
+        "expected RMSE": number(summary["expected_rmse"]) + (" if all were honest" if result.population else ""),
         "seed": str(result.entropy),
     }.items():
         facts.add_row(what, value)
+    if result.population is not None:
+        damage, crowd = result.damage.iloc[0], result.received
+        absent = f"{result.n - crowd.users:,}, {crowd.faulty:,}; {crowd.rejected:,} messages rejected"
+        facts.add_row("absent, faulty users", absent)
+        if result.population.target is not None:
+            facts.add_row("gain at the target", number(damage["gain"]))
+        intended = number(damage["epsilon_intended"], "upper")
+        facts.add_row("central eps intended", f"<= {intended}, had all {result.n:,} users followed the protocol")
 
     rows = result.estimates
     shown = rows.sort_values("truth", ascending=False, kind="stable").head(SHOWN) if counts else rows
