@@ -71,9 +71,16 @@ def test_bound_json_and_csv_are_the_table_of_the_library(name):
     pd.testing.assert_frame_equal(read, expected, check_exact=True)
 
 
-def test_bound_prints_each_number_on_its_side_and_marks_what_is_not_proved():
+@pytest.mark.parametrize(("columns", "most"), [(80, 45), (120, 35)])
+def test_bound_prints_each_number_on_its_side_and_marks_what_is_not_proved(monkeypatch, columns, most):
+    monkeypatch.setenv("COLUMNS", str(columns))
     expected = ss.bound_table(GRR(1.0, 3), 100, 1e-6)
     text = ok(*GRR_BOUND, "--delta", "1e-6").stdout
+    assert max(map(len, text.splitlines())) <= columns
+    assert len(text.splitlines()) <= most
+    words = " ".join(text.split())
+    assert f"smallest sound upper bound: {expected['note'][0].rpartition(': ')[2]}" in words
+    assert words.count("may lie below the truth") == (~expected["sound"]).sum()
     for row in expected.to_dict("records"):
         line = next(line for line in text.splitlines() if line.startswith(f"{row['bound']} "))
         _, side, sound, eps, ratio = line.split()[:5]

@@ -9,18 +9,21 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .arguments import Folder, json_option, read_value
-from .output import number, printable, progress, show, show_json, table
+from .output import number, printable, progress, show, show_json, stacked, table, width
 from .run import make_folder
 from .shell import note, refusing
 from .subject import Source, fitted
 
 if TYPE_CHECKING:
     import pandas as pd
+    from rich.console import RenderableType
 
     from shufflesim import Protocol, Randomizer
 
 # The local budget that candidates are built with before theirs is found.
 START = 1.0
+# Columns that the numbers of a row take.
+NUMBERS = 62
 
 
 @click.command()
@@ -169,18 +172,29 @@ def _save(found: pd.DataFrame, floor: float, out: Path) -> list[Path]:
 def _print(rows: pd.DataFrame, floor: float, title: str) -> None:
     from shufflesim import plots
 
-    caption = f"a trusted curator with discrete Laplace noise: RMSE {number(floor)}" if math.isfinite(floor) else None
-    made = table("what", "local eps", "messages", "bits", "RMSE", "to best", "observed", wrap=("what",), caption=caption)
-    for column in made.columns[1:]:
-        column.justify = "right"
-    for row in rows.to_dict("records"):
-        made.add_row(
-            printable(plots.shortened(row["protocol"])),
+    names = [printable(plots.shortened(name)) for name in rows["protocol"]]
+    titles = ["what", "local eps", "messages", "bits", "RMSE", "to best", "observed"]
+    lines = [
+        [
             number(row["local_epsilon"], "upper"),
             number(row["messages"], digits=4),
             number(row["bits"], digits=4),
             number(row["rmse"], digits=5),
             f"{row['relative_rmse']:.3f}",
             number(row["observed_rmse"], digits=5),
-        )
-    show(title, made)
+        ]
+        for row in rows.to_dict("records")
+    ]
+    if width() < NUMBERS + max(map(len, names)):
+        split = [name.partition("(") for name in names]
+        short = [[head, *line] for (head, _, _), line in zip(split, lines, strict=True)]
+        shown: RenderableType = stacked(titles, short, [rest.removesuffix(")") for _, _, rest in split], right=titles[1:])
+    else:
+        shown = table(*titles)
+        for column in shown.columns[1:]:
+            column.justify = "right"
+        for name, line in zip(names, lines, strict=True):
+            shown.add_row(name, *line)
+    show(title, shown)
+    if math.isfinite(floor):
+        click.echo(f"a trusted curator with discrete Laplace noise: RMSE {number(floor)}")
