@@ -90,7 +90,9 @@ def test_the_threshold_of_streams_counts_rows(as_file, tmp_path, target):
     source = tmp_path / "a.parquet"
     parquet.write_table(numbers(10), source)
     source = source if as_file else numbers(10)
-    assert "minimum_batch must be reached before anything is released, 1001, got 10 rows" in refused(source, target, minimum_batch=1001)
+    assert "minimum_batch must be reached before anything is released, 1001, got 10 rows" in refused(
+        source, target, minimum_batch=1001
+    )
     assert shuffled(source, target, minimum_batch=10).size == 10
 
 
