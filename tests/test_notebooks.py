@@ -26,7 +26,9 @@ def test_outputs_are_stored(path):
     assert cells
     assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
     assert any("image/png" in output.get("data", {}) for cell in cells for output in cell["outputs"])
-    assert not any(output["output_type"] == "error" or output.get("name") == "stderr" for cell in cells for output in cell["outputs"])
+    assert not any(
+        output["output_type"] == "error" or output.get("name") == "stderr" for cell in cells for output in cell["outputs"]
+    )
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
