@@ -6,7 +6,19 @@ if __name__ != "shufflesim.protocols":
 from .balls_into_bins import BallsIntoBins
 from .biased_coin import BiasedCoin
 from .fake_users import FakeUsers
+from .hashed_balls_into_bins import HashedBallsIntoBins
+from .mix_dump import MixDUMP
+from .pure_dump import PureDUMP
 from .single_message import SingleMessage
 from .uniform_coins import UniformCoins
 
-__all__ = ["BallsIntoBins", "BiasedCoin", "FakeUsers", "SingleMessage", "UniformCoins"]
+__all__ = [
+    "BallsIntoBins",
+    "BiasedCoin",
+    "FakeUsers",
+    "HashedBallsIntoBins",
+    "MixDUMP",
+    "PureDUMP",
+    "SingleMessage",
+    "UniformCoins",
+]
