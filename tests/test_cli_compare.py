@@ -125,6 +125,16 @@ def test_run_takes_several_columns(table, name, parameters, columns, labels):
     assert set(estimates["value"]) == labels
 
 
+def test_run_prints_the_errors_of_users_and_of_sums(table):
+    command = ["run", "pckv-grr", "-p", "epsilon=1", "--data", table, "--column", "city", "--column", "value", "--delta", "1e-6"]
+    users, sums = json.loads(ok(*command, "--seed", "2", "--json").stdout)["errors"]
+    text = ok(*command, "--seed", "2").stdout
+    assert re.search(rf"\nRMSE of users +{number(users['rmse'])} users\n", text)
+    assert re.search(rf"\nexpected RMSE of users +{number(users['expected_rmse'])}\n", text)
+    assert re.search(rf"\nRMSE of sums +{number(sums['rmse'])}\n", text)
+    assert all(re.search(rf"\n{what} {city} ", text) for what in ("users", "sum") for city in "abcd")
+
+
 def test_labelled_keys_are_those_of_the_domain(tmp_path):
     """Estimates and truths of the same run with codes in place of labels; a key that nobody holds counts too."""
     codes = pd.DataFrame({"k": [0, 3, 1, 0], "v": [0.5, 1.0, -1.0, 0.25]})

@@ -60,6 +60,11 @@ class KeyValues(Domain):
         """Users per key, then sums of values per key."""
         return np.array([f"{what} {k}" for what in ("users", "sum") for k in range(self.d)])
 
+    @property
+    def kinds(self) -> dict[str, slice]:
+        """Users per key, and sums of values per key."""
+        return {"users": slice(0, self.d), "sums": slice(self.d, None)}
+
     def labels_of(self, data: Any) -> Array:
         """The same with the categories of a DataFrame's keys."""
         if not _labelled(data):
