@@ -80,8 +80,7 @@ def run(
       shufflesim run grr -p epsilon=2 --data my.csv --column city --delta 1e-8 --seed 7 --out results/city
       shufflesim run harmony -p epsilon=1 -p low=0 -p high=59 --dataset flights --column hour --column minute --delta 1e-8
       shufflesim run laplace -p epsilon=1 -p low=0 -p high=23 --dataset flights --column hour --delta 1e-8
-      shufflesim run grr -p epsilon=2 --dataset flights --column dest --delta 1e-8 \\
-        --dropout 0.1 --faulty 0.02 --attack maximal-gain --target HNL
+      shufflesim run grr -p epsilon=2 --dataset flights --column dest --delta 1e-8 --faulty 0.02 --attack garbage
     """
     from shufflesim import Population, simulate
 

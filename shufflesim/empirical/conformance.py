@@ -20,7 +20,7 @@ from ..domains import Array, Domain
 from ..protocol import Protocol
 from ..protocols import SingleMessage
 from ..randomizer import Randomizer
-from ..shuffler import Encoded, Shuffler
+from ..shuffler import Shuffler
 from .law import law_checks
 from .report import Check, Report
 
@@ -157,11 +157,12 @@ def _global_state() -> Array:
 
 def _additive(protocol: Protocol, rng: np.random.Generator) -> Check:
     values = protocol.domain.validate(protocol.domain.example(101, rng))
-    messages = protocol.encode(values, rng).messages
+    encoded = protocol.encode(values, rng)
+    messages = encoded.messages
     whole = protocol.aggregate(messages)
     cut = len(messages) // 3
     parts = protocol.aggregate(messages[:cut]) + protocol.aggregate(messages[cut:])
-    shuffled = protocol.aggregate(Shuffler().shuffle(Encoded(messages), rng))
+    shuffled = protocol.aggregate(Shuffler().shuffle(encoded, rng))
     scale = 1 + float(np.abs(whole).max())
     worst = max(float(np.abs(whole - parts).max()), float(np.abs(whole - shuffled).max())) / scale
     return Check("order and parts do not matter", worst <= ROUNDING, f"largest relative difference {worst:.2g}")
