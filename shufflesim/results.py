@@ -376,7 +376,7 @@ class Simulation:
             capsize=3,
             label=f"estimate, {self.confidence:.0%} interval",
         )
-        names = [str(v).replace("$", r"\$") for v in shown["value"]]
+        names = [drawable(str(v)) for v in shown["value"]]
         ax.set_xticks(place, names, rotation=90 if sum(map(len, names)) > LABELLED else 0)
         margin = 1.0 if len(shown) == 1 else 0.6
         ax.set_xlim(-margin, place[-1] + margin)
@@ -399,6 +399,29 @@ class Simulation:
 
     def _repr_html_(self) -> str:
         return str(self.summary.to_html(index=False))
+
+
+def drawable(text: str) -> str:
+    """A label for a picture: what would be read as a formula, steers, or is in none of the chosen fonts is shown as an escape.
+
+    Examples
+    --------
+    >>> drawable("Zürich"), drawable("$5"), drawable("東\\n")
+    ('Zürich', '\\\\$5', '\\\\u6771\\\\n')
+    """
+    from matplotlib import font_manager
+
+    families = font_manager.FontProperties().get_family()
+    fonts = [font_manager.get_font(font_manager.findfont(font_manager.FontProperties(family=[name]))) for name in families]
+
+    def shown(character: str) -> str:
+        if character == "$":
+            return r"\$"
+        if character.isprintable() and any(font.get_char_index(ord(character)) for font in fonts):
+            return character
+        return character.encode("unicode_escape").decode("ascii")
+
+    return "".join(map(shown, text))
 
 
 def _plain(row: dict[Any, Any]) -> dict[str, Any]:
