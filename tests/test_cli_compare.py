@@ -90,7 +90,7 @@ def test_what_does_not_fit_is_left_out_if_nothing_was_asked_for(tmp_path):
         (["nosuch"], "mechanism must be a known name, got 'nosuch'"),
         (["grr:epsilon=1"], "with keys other than epsilon"),
         (["grr:d"], "NAME must be name or name:key=value"),
-        (["balls-into-bins:dummies=1"], "NAME must be a mechanism, got the protocol"),
+        (["balls-into-bins:dummies=1"], "parameter 'dummies' is unknown to balls-into-bins"),
         (["grr", "oue", "grr"], "NAMEs must stand for different mechanisms, got 'grr' and 'grr'"),
         (["grr", "grr:d=4"], "NAMEs must stand for different mechanisms, got 'grr' and 'grr:d=4'"),
         (["grr", "--out", ""], "'--out': must be the name of a folder, got ''"),
