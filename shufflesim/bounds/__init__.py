@@ -15,6 +15,7 @@ from .pairs import Pairs
 from .present import present
 from .ratio import VariationRatio
 from .renyi import renyi
+from .swapped import Swapped
 from .table import Table
 from .two_level import TwoLevel
 
@@ -32,6 +33,7 @@ __all__ = [
     "Part",
     "PlanarLaplacePair",
     "Round",
+    "Swapped",
     "Table",
     "TwoLevel",
     "UnreachableError",
