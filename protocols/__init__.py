@@ -4,6 +4,8 @@ if __name__ != "shufflesim.protocols":
     raise ImportError(f"import this package as shufflesim.protocols, not as {__name__}")
 
 from .balls_into_bins import BallsIntoBins
+from .binary_expansion_mean import BinaryExpansionMean
+from .recursive_sum import RecursiveSum
 from .single_message import SingleMessage
 
-__all__ = ["BallsIntoBins", "SingleMessage"]
+__all__ = ["BallsIntoBins", "BinaryExpansionMean", "RecursiveSum", "SingleMessage"]
