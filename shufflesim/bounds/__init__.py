@@ -1,9 +1,11 @@
 """Bounds on the privacy of shuffled messages: tables of likelihood ratios, one evaluator, named claims."""
 
 from .api import Bounded, bound_table, claims_of, delta, epsilon
+from .approach import approach
 from .bracket import Bracket
 from .calibration import Calibration, UnreachableError, calibrate
 from .claim import BOUNDS, Claim
+from .composed import Composed, composed_claims
 from .composition import Round, compose
 from .count import MessageCount, Part
 from .crowd import Crowd
@@ -25,6 +27,7 @@ __all__ = [
     "Bracket",
     "Calibration",
     "Claim",
+    "Composed",
     "Crowd",
     "LaplacePair",
     "MessageCount",
@@ -38,11 +41,13 @@ __all__ = [
     "TwoLevel",
     "UnreachableError",
     "VariationRatio",
+    "approach",
     "bound_curve",
     "bound_table",
     "calibrate",
     "claims_of",
     "compose",
+    "composed_claims",
     "declared_claims_for",
     "delta",
     "epsilon",
