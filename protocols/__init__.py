@@ -4,6 +4,7 @@ if __name__ != "shufflesim.protocols":
     raise ImportError(f"import this package as shufflesim.protocols, not as {__name__}")
 
 from .balls_into_bins import BallsIntoBins
+from .negative_binomial_count import NegativeBinomialCount
 from .single_message import SingleMessage
 
-__all__ = ["BallsIntoBins", "SingleMessage"]
+__all__ = ["BallsIntoBins", "NegativeBinomialCount", "SingleMessage"]

@@ -59,7 +59,7 @@ class Protocol(ABC):
     @property
     @abstractmethod
     def messages_per_user(self) -> float:
-        """Expected number of messages of one user."""
+        """Expected number of messages of one user; the most over all values if it depends on the value."""
 
     @property
     @abstractmethod
@@ -140,6 +140,10 @@ class Protocol(ABC):
         if not isinstance(self.domain, Categories):
             return None
         return self.sample_aggregate(self.domain.grouped_total(values, counts), rng)
+
+    def expected_messages(self, total: Array, n: int) -> float:
+        """Expected number of messages of n users whose data have the domain's summary `total`."""
+        return n * self.messages_per_user
 
     def messages_in(self, aggregate: Array, n: int) -> float:
         """Number of messages behind an aggregate of n users; the expected number unless the aggregate shows it."""

@@ -11,6 +11,7 @@ from .curve import bound_curve
 from .declared import declared_claims_for
 from .groups import OutcomeGroups
 from .metric import LaplacePair, PlanarLaplacePair
+from .negative_binomial import NoisyCount
 from .pairs import Pairs
 from .present import present
 from .ratio import VariationRatio
@@ -27,6 +28,7 @@ __all__ = [
     "Crowd",
     "LaplacePair",
     "MessageCount",
+    "NoisyCount",
     "OutcomeGroups",
     "Pairs",
     "Part",

@@ -250,9 +250,12 @@ def _messages(protocol: Protocol, rng: np.random.Generator) -> Check:
         if sizes.shape != (USERS,) or sizes.sum() != encoded.messages.shape[0]:
             problems.append(f"sizes {sizes.shape} sum to {sizes.sum()}, messages are {encoded.messages.shape[0]}")
             break
-    off = _t(counts, protocol.messages_per_user)
+    stated = protocol.expected_messages(protocol.domain.total(values), USERS) / USERS
+    off = _t(counts, stated)
     if off > Z_LIMIT:
-        problems.append(f"stated {protocol.messages_per_user:.6g}, observed {counts.mean():.6g}")
+        problems.append(f"stated {stated:.6g}, observed {counts.mean():.6g}")
+    if stated > protocol.messages_per_user * (1 + ROUNDING):
+        problems.append(f"at most {protocol.messages_per_user:.6g} stated, {stated:.6g} for these data")
     return Check("messages per user as stated", not problems, "; ".join(problems) or f"{counts.mean():.6g} observed")
 
 
