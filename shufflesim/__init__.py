@@ -20,7 +20,7 @@ from .bounds import (
     renyi,
 )
 from .channel import Channel, ChannelRandomizer
-from .comparison import compare
+from .comparison import central_error, compare
 from .domains import Counts, Map, Plane, categorical
 from .population import Population
 from .protocol import Protocol
@@ -55,6 +55,7 @@ __all__ = [
     "bound_table",
     "calibrate",
     "categorical",
+    "central_error",
     "check_protocol",
     "check_randomizer",
     "compare",

@@ -150,8 +150,8 @@ def amplification(
     return ax
 
 
-def comparison(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
-    """Draw what `compare` found: error against bits of a report, both on logarithmic scales; lower left is better.
+def comparison(table: pd.DataFrame, ax: Axes | None = None, *, across: str = "bits", floor: float | None = None) -> Axes:
+    """Draw what `compare` found: error against the cost of a user, both on logarithmic scales; lower left is better.
 
     Parameters
     ----------
@@ -159,6 +159,10 @@ def comparison(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
         As `compare` returns it.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
+    across : {"bits", "messages"}
+        The cost: bits or messages per user.
+    floor : float, optional
+        An error to draw as a horizontal line, such as `central_error`.
 
     Returns
     -------
@@ -170,38 +174,87 @@ def comparison(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
         If it is no such table.
     """
     from matplotlib.figure import Figure
-    from matplotlib.ticker import LogLocator, NullFormatter
 
-    missing = {"randomizer", "epsilon", "bits", "rmse"} - set(getattr(table, "columns", ()))
-    if missing or not len(table):
-        raise ValueError(f"table must be a result of compare with at least one row, got no {sorted(missing) or 'row'}")
+    _check_comparison(table)
+    if across not in ("bits", "messages"):
+        raise ValueError(f"across must be 'bits' or 'messages', got {across!r}")
+    alone = ax is None
     if ax is None:
         ax = Figure(figsize=(9.0, 4.8), layout="constrained").subplots()
+    _points(ax, table, across, floor)
+    ax.set_title(f"equal central privacy: eps <= {table['epsilon'].max():.4g}", fontsize="medium")
+    if alone:
+        ax.figure.legend(loc="outside right upper", frameon=False, fontsize="small")
+    return ax
+
+
+def frontier(table: pd.DataFrame, floor: float | None = None) -> Figure:
+    """Draw what `compare` found twice: error against messages and against bits per user; lower left is better.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        As `compare` returns it.
+    floor : float, optional
+        An error to draw as a horizontal line, such as `central_error`.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    ValueError
+        If it is no such table.
+    """
+    from matplotlib.figure import Figure
+
+    _check_comparison(table)
+    figure = Figure(figsize=(11.0, max(4.8, 0.32 * len(table) + 1)), layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True)
+    for ax, across in ((left, "messages"), (right, "bits")):
+        _points(ax, table, across, floor)
+    right.set_ylabel("")
+    figure.suptitle(f"equal central privacy: eps <= {table['epsilon'].max():.4g}", fontsize="medium")
+    figure.legend(*left.get_legend_handles_labels(), loc="outside right upper", frameon=False, fontsize="small")
+    return figure
+
+
+def _check_comparison(table: Any) -> None:
+    missing = {"protocol", "epsilon", "messages", "bits", "rmse"} - set(getattr(table, "columns", ()))
+    if missing or not len(table):
+        raise ValueError(f"table must be a result of compare with at least one row, got no {sorted(missing) or 'row'}")
+
+
+def _points(ax: Axes, table: pd.DataFrame, across: str, floor: float | None) -> None:
+    """One hollow mark a candidate: two of them can be one point."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
     for i, row in enumerate(table.to_dict("records")):
         ax.plot(
-            row["bits"],
+            row[across],
             row["rmse"],
             linestyle="none",
             color=COLOURS[i % len(COLOURS)],
             marker=POINT_MARKERS[i % len(POINT_MARKERS)],
             markersize=9,
-            # Hollow: two mechanisms can be one point.
             markerfacecolor="none",
             markeredgewidth=2,
-            label=textwrap.fill(shortened(row["randomizer"]), LEGEND_WIDTH),
+            label=textwrap.fill(shortened(row["protocol"]), LEGEND_WIDTH),
         )
+    errors = table["rmse"].to_numpy()
+    if floor is not None and np.isfinite(floor):
+        ax.axhline(floor, color="black", linestyle="--", linewidth=1, label="trusted curator, discrete Laplace")
+        errors = np.append(errors, floor)
     # Whatever the values: an axis that spans less than a factor of 2 has no labelled tick on a logarithmic scale.
-    for scale, values in ((ax.set_xlim, table["bits"]), (ax.set_ylim, table["rmse"])):
-        scale(values.min() / AROUND, values.max() * AROUND)
-    ax.set(xscale="log", yscale="log", xlabel="bits of a report", ylabel="root mean square error")
+    for scale, values in ((ax.set_xlim, table[across]), (ax.set_ylim, errors)):
+        scale(np.min(values) / AROUND, np.max(values) * AROUND)
+    ax.set(xscale="log", yscale="log", xlabel=f"{across} per user", ylabel="root mean square error")
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axis.set_major_formatter(lambda value, _: f"{value:g}")
         axis.set_minor_formatter(NullFormatter())
-    ax.set_title(f"equal central privacy: eps <= {table['epsilon'].max():.4g}", fontsize="medium")
     ax.grid(visible=True, which="both", color="#eeeeee", linewidth=0.6)
-    ax.figure.legend(loc="outside right upper", frameon=False, fontsize="small")
-    return ax
 
 
 def robustness(table: pd.DataFrame, ax: Axes | None = None) -> Axes:

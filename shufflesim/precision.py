@@ -13,7 +13,7 @@ from typing import Any
 
 import mpmath
 
-from ._checks import check_integer, check_users
+from ._checks import check_integer, check_users, plain
 from .bounds import Table, VariationRatio
 
 # Decimal digits kept beyond those asked for and those that the smallness of the result takes.
@@ -132,7 +132,7 @@ def _finite(name: str, value: Any) -> mpmath.mpf:
     except (TypeError, ValueError):
         number = mpmath.nan
     if not mpmath.isfinite(number):
-        raise ValueError(f"{name} must be a finite number, got {value!r}")
+        raise ValueError(f"{name} must be a finite number, got {plain(value)!r}")
     return number
 
 

@@ -7,6 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from shufflesim.cli.output import number
+from shufflesim.plots import shortened
+
 from .cli_helpers import ok, refused
 
 PAIRS = {f"{what} {key}" for what in ("users", "sum") for key in range(3)}
@@ -43,8 +46,24 @@ def test_compare_ranks_on_a_column(table, tmp_path):
     assert sorted(p.name for p in out.iterdir()) == ["compare.csv", "compare.png"]
     assert (out / "compare.png").read_bytes()[:4] == b"\x89PNG"
     text = ok(*arguments, "grr").stdout
-    assert "GRR(epsilon=" in text
+    assert "epsilon=" in text
     assert "observed" in text
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_compare_breaks_neither_numbers_nor_parameters(table, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    arguments = ["compare", "--epsilon", "0.5", "--delta", "1e-6", "--data", table, "--column", "city", "--seed", "1"]
+    names = ["grr", "hadamard-response", "hierarchical-grr"]
+    rows = json.loads(ok(*arguments, *names, "--json").stdout)["rows"]
+    text = ok(*arguments, *names).stdout
+    assert max(map(len, text.splitlines())) <= columns
+    for row in rows:
+        name, _, parameters = shortened(row["protocol"]).removesuffix(")").partition("(")
+        numbers = next(line for line in text.splitlines() if line.startswith(name))
+        assert number(row["epsilon"], "upper") in numbers.split()
+        assert number(row["observed_rmse"]) == numbers.split()[-1]
+        assert parameters in text
 
 
 def test_compare_takes_numbers_too(table):
@@ -53,7 +72,7 @@ def test_compare_takes_numbers_too(table):
         *["laplace", "piecewise:low=0,high=1", "witch-hat:low=0,high=1"],
     )
     rows = json.loads(result.stdout)["rows"]
-    assert {row["randomizer"].partition("(")[0] for row in rows} == {"Laplace", "Piecewise", "WitchHat"}
+    assert {row["protocol"].partition("(")[0] for row in rows} == {"Laplace", "Piecewise", "WitchHat"}
 
 
 def test_what_does_not_fit_is_left_out_if_nothing_was_asked_for(tmp_path):
@@ -61,7 +80,7 @@ def test_what_does_not_fit_is_left_out_if_nothing_was_asked_for(tmp_path):
     path.write_text("city\n" + "\n".join("abcdea") + "\n")
     result = ok("compare", "--epsilon", "1", "--delta", "1e-3", "--data", str(path), "--column", "city", "--seed", "1")
     assert "left out hierarchical-grr: d must be a power of two, got 5" in result.stderr
-    assert "GRR(" in result.stdout
+    assert "GRR " in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -71,7 +90,10 @@ def test_what_does_not_fit_is_left_out_if_nothing_was_asked_for(tmp_path):
         (["grr:epsilon=1"], "with keys other than epsilon"),
         (["grr:d"], "NAME must be name or name:key=value"),
         (["balls-into-bins:dummies=1"], "NAME must be a mechanism, got the protocol"),
-        (["grr", "laplace"], "cannot read .*: CSV conversion error|cannot read .*conversion error to double"),
+        (["grr", "oue", "grr"], "NAMEs must stand for different mechanisms, got 'grr' and 'grr'"),
+        (["grr", "grr:d=4"], "NAMEs must stand for different mechanisms, got 'grr' and 'grr:d=4'"),
+        (["grr", "--out", ""], "'--out': must be the name of a folder, got ''"),
+        (["grr", "laplace"], "column 'city' must hold numbers, got '[abcd]' in row 1"),
     ],
 )
 def test_bad_candidates_are_refused(table, arguments, message):

@@ -184,6 +184,9 @@ def test_frames_of_categoricals_are_sets_with_labels():
     domain = Sets(3, 2)
     assert domain.validate(domain.collect(frame)).tolist() == [[0, 1], [1, 2]]
     assert domain.labels_of(frame).tolist() == ["a", "b", "c"]
+    repeated = frame.assign(x=frame["y"].array)
+    with pytest.raises(ValueError, match=r"values must hold 2 distinct categories per user, got \['b', 'b'\] at position 0"):
+        domain.collect(repeated)
     frame["y"] = pd.Categorical(["b", "b"], categories=list("bca"))
     with pytest.raises(ValueError, match="same categories in all columns"):
         domain.collect(frame)

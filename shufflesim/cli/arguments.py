@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
@@ -24,6 +25,19 @@ class Users(click.ParamType):
         except ValueError:
             self.fail(f"must be a number such as 10000 or 1e6, got {value!r}", param, ctx)
         return int(number) if number.is_integer() else number
+
+
+class Folder(click.Path):
+    """A folder for results; an empty name, which would be the current one, is a mistake (an unset variable, say)."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """A path."""
+        if value == "":
+            self.fail("must be the name of a folder, got ''", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 def read_value(text: str) -> Any:

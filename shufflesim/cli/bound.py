@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .arguments import Users, crowd_options, json_option, parameters_option
-from .output import number, show, show_json, table
+from .output import Cell, number, show, show_json, stacked, table, width
 from .shell import refusing
 
 if TYPE_CHECKING:
     import pandas as pd
+    from rich.console import RenderableType
 
     from shufflesim.bounds import Bounded
+
+# Columns from which on there is room for sources beside the numbers.
+WIDE = 110
 
 # What the options that describe the crowd are if nobody is missing.
 DEFAULT_CROWD = {"n_honest": None, "dropout": 0.0, "sampling": 1.0}
@@ -55,7 +59,7 @@ def bound(
 
     NAME is a mechanism or protocol of `shufflesim list`; without it the declaration (p, beta, q) is bounded.
 
-    Printed upper bounds are rounded up and lower bounds down.
+    Printed upper bounds are rounded up and lower bounds down; notes on proved bounds are in --csv and --json.
 
     \b
     Examples:
@@ -128,16 +132,25 @@ def _print(rows: pd.DataFrame, title: str) -> None:
     from rich.text import Text
 
     value = "epsilon" if "epsilon" in rows else "delta"
-    ratios = ["amplifi-\ncation"] if value == "epsilon" else []
-    unsound = not rows["sound"].all()
-    caption = "sound = NO: not proved for this case; the truth may be worse than this number" if unsound else None
-    last = "source and note"
-    made = table("bound", "side", "sound", value, *ratios, last, wrap=(last,), caption=caption)
+    titles = ["bound", "side", "sound", value, *(["amplification"] if value == "epsilon" else [])]
+    lines: list[list[Cell]] = []
+    notes = []
     for row in rows.to_dict("records"):
         side = row["side"]
         cells = [number(row[value], side)]
-        if ratios:
+        if value == "epsilon":
             cells.append(number(row["amplification_ratio"], "lower" if side == "upper" else "upper"))
         sound = Text("yes") if row["sound"] else Text("NO", style="bold red")
-        made.add_row(row["bound"], side, sound, *cells, Text.assemble(row["source"], "\n", (row["note"], "dim")))
-    show(title, made)
+        lines.append([row["bound"], side, sound, *cells])
+        # What is to be known at once; all notes are in --csv and --json.
+        told = row["note"] and (not lines[:-1] or not row["sound"])
+        notes.append(f"{row['source']}; {row['note']}" if told else row["source"])
+    if width() < WIDE:
+        shown: RenderableType = stacked(titles, lines, notes)
+    else:
+        shown = table(*titles, "source", wrap=("source",))
+        for line, note in zip(lines, notes, strict=True):
+            shown.add_row(*line, Text(note, style="dim"))
+    show(title, shown)
+    if not rows["sound"].all():
+        click.echo("sound = NO: not proved for this case; the truth may be worse than this number")

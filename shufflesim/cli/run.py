@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from .._checks import nearest
-from .arguments import json_option, parameters_option
+from .arguments import Folder, json_option, parameters_option
 from .output import number, printable, progress, show, show_json, table
 from .shell import note, refusing
 from .subject import Source, fitted
@@ -23,7 +23,7 @@ SHOWN = 10
 @click.command()
 @click.argument("name")
 @parameters_option
-@click.option("--data", type=click.Path(path_type=Path), help="A .csv, .csv.gz or .parquet file.")
+@click.option("--data", type=click.Path(path_type=Path), help="A .csv, .csv.gz or .parquet file; or flights, airports.")
 @click.option("--dataset", metavar="NAME", help="A bundled table instead: flights or airports.")
 @click.option(
     "--column", "columns", multiple=True, required=True, help="The column of the values; repeat for vectors, sets and points."
@@ -46,7 +46,7 @@ SHOWN = 10
 @click.option("--attack", help="What faulty users do: target-item, maximal-gain, garbage or out-of-alphabet.")
 @click.option("--target", help="The value that target-item and maximal-gain push: a category, or a number.")
 @click.option("--minimum-batch", type=int, default=1, help="Release nothing if fewer users have sent messages.")
-@click.option("--out", type=click.Path(path_type=Path), help="Folder for csv, parquet, json and png files.")
+@click.option("--out", type=Folder(), help="Folder for csv, parquet, json and png files.")
 @json_option
 def run(
     name: str,

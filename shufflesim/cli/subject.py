@@ -44,6 +44,9 @@ class Source:
     notes: list[str]
 
     def __post_init__(self) -> None:
+        if self.data is not None and self.dataset is None and not self.data.exists() and str(self.data) in _bundled():
+            object.__setattr__(self, "dataset", str(self.data))
+            object.__setattr__(self, "data", None)
         if (self.data is None) == (self.dataset is None):
             given = "both" if self.data else "none"
             raise click.UsageError(f"exactly one of --data and --dataset must be given, got {given}")
@@ -100,6 +103,12 @@ class Source:
         return without_missing(cells, column, dropna=self.dropna, notes=self.notes)
 
 
+def _bundled() -> list[str]:
+    from shufflesim.datasets.bundled import NAMES
+
+    return list(NAMES)
+
+
 def fitted(name: str, parameters: dict[str, Any], source: Source) -> tuple[Protocol | Randomizer, Any]:
     """The protocol, with what follows from the data (d, s, dim) filled in, and the data in its domain."""
     from shufflesim import catalogue
@@ -109,9 +118,12 @@ def fitted(name: str, parameters: dict[str, Any], source: Source) -> tuple[Proto
         entry = catalogue.find(name)
         known = catalogue.parameters(entry)
     width = len(source.columns)
-    if "dim" in known:
+    if "dim" in known and (width > 1 or known["dim"].default is not None):
         parameters = {"dim": width, **parameters}
     example = next(entry.examples(), None)
+    if "users" in known and "users" not in parameters and example is not None:
+        counted = example.domain.target == "count"
+        parameters = {"users": len(source.categories if counted else source.numbers(name)), **parameters}
     if "s" in known and example is not None and isinstance(example.domain, Sets):
         parameters = {"s": width, **parameters}
     if example is not None and isinstance(example.domain, KeyValues):
