@@ -6,5 +6,6 @@ if __name__ != "shufflesim.protocols":
 from .balls_into_bins import BallsIntoBins
 from .negative_binomial_count import NegativeBinomialCount
 from .single_message import SingleMessage
+from .split_and_mix import SplitAndMix
 
-__all__ = ["BallsIntoBins", "NegativeBinomialCount", "SingleMessage"]
+__all__ = ["BallsIntoBins", "NegativeBinomialCount", "SingleMessage", "SplitAndMix"]

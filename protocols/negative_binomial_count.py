@@ -191,7 +191,7 @@ class NegativeBinomialCount(Protocol):
 
     @classmethod
     def for_target(cls, epsilon: float, delta: float, n: int, *, r: float | None = None) -> NegativeBinomialCount:
-        """The smallest p for a shape r, by default the paper's; larger shapes have less variance, and more messages for small eps.
+        """The smallest p for a shape r, by default the paper's; larger shapes have less variance and more messages.
 
         Raises
         ------

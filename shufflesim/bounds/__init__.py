@@ -9,6 +9,7 @@ from .count import MessageCount, Part
 from .crowd import Crowd
 from .curve import bound_curve
 from .declared import declared_claims_for
+from .discrete_laplace import PolyaDifference, Simulated
 from .groups import OutcomeGroups
 from .metric import LaplacePair, PlanarLaplacePair
 from .negative_binomial import NoisyCount
@@ -16,6 +17,7 @@ from .pairs import Pairs
 from .present import present
 from .ratio import VariationRatio
 from .renyi import renyi
+from .shares import log_distance
 from .table import Table
 from .two_level import TwoLevel
 
@@ -33,7 +35,9 @@ __all__ = [
     "Pairs",
     "Part",
     "PlanarLaplacePair",
+    "PolyaDifference",
     "Round",
+    "Simulated",
     "Table",
     "TwoLevel",
     "UnreachableError",
@@ -46,6 +50,7 @@ __all__ = [
     "declared_claims_for",
     "delta",
     "epsilon",
+    "log_distance",
     "present",
     "renyi",
 ]

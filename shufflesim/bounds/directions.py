@@ -24,9 +24,12 @@ class Directions(ABC):
     ----------
     method : str
         How the value is computed.
+    symmetric : bool
+        Whether both are the same.
     """
 
     method: ClassVar[str] = "exact sum"
+    symmetric: ClassVar[bool] = False
 
     @abstractmethod
     def forth(self, eps: float) -> tuple[float, float]:
@@ -51,8 +54,11 @@ class Directions(ABC):
             low, high = self.limits()
             # Where no float holds e^eps, what holds at a smaller eps is an upper bound.
             return low, high if eps > self.ceiling else self.worst(EXPONENT_MAX)[1]
-        low, high = (max(ends) for ends in zip(self.forth(eps), self.back(eps), strict=True))
+        low, high = (max(ends) for ends in zip(*self._both(eps), strict=True))
         return max(0.0, low), min(1.0, high)
+
+    def _both(self, eps: float) -> list[tuple[float, float]]:
+        return [self.forth(eps)] if self.symmetric else [self.forth(eps), self.back(eps)]
 
     def delta(self, eps: float, rtol: float) -> Ends:
         """Ends of the larger divergence; D_eps(P||Q) = 1 - e^eps + e^eps D_-eps(Q||P) for negative eps."""
@@ -65,7 +71,7 @@ class Directions(ABC):
     def epsilon(self, delta: float, rtol: float) -> Ends:
         """Ends of where the larger divergence falls to delta."""
         width = min(BISECTION_RTOL, 1e-3 * rtol)
-        top = min(self.ceiling, EXPONENT_MAX)
+        top = math.nextafter(min(self.ceiling, EXPONENT_MAX), math.inf)
         return (
             falls_below(lambda eps: self.worst(eps)[0], delta, top, width)[0],
             falls_below(lambda eps: self.worst(eps)[1], delta, top, width)[1],
@@ -80,11 +86,11 @@ class Directions(ABC):
 def falls_below(curve: Callable[[float], float], delta: float, top: float, width: float) -> tuple[float, float]:
     """(last eps seen above delta, first eps seen at or below it) of a falling curve; (0, 0) or (inf, inf) if it never crosses.
 
-    The curve is constant from just above `top` on.
+    The curve is constant from `top` on.
     """
     if curve(0.0) <= delta:
         return 0.0, 0.0
-    low, high = 0.0, math.nextafter(top, math.inf)
+    low, high = 0.0, top
     if curve(high) > delta:
         return math.inf, math.inf
     while high - low > width * high:
