@@ -4,8 +4,9 @@ if __name__ != "shufflesim.protocols":
     raise ImportError(f"import this package as shufflesim.protocols, not as {__name__}")
 
 from .balls_into_bins import BallsIntoBins
+from .correlated_count import CorrelatedCount
 from .negative_binomial_count import NegativeBinomialCount
 from .single_message import SingleMessage
 from .split_and_mix import SplitAndMix
 
-__all__ = ["BallsIntoBins", "NegativeBinomialCount", "SingleMessage", "SplitAndMix"]
+__all__ = ["BallsIntoBins", "CorrelatedCount", "NegativeBinomialCount", "SingleMessage", "SplitAndMix"]

@@ -8,9 +8,10 @@ import pytest
 from scipy import stats
 
 import shufflesim as ss
-from shufflesim.bounds import NoisyCount, UnreachableError
+from shufflesim.bounds import Flooded, NoisyCount, UnreachableError, flooded
+from shufflesim.bounds.flooded import FloodedAtMost
 from shufflesim.bounds.negative_binomial import pmf
-from shufflesim.protocols import NegativeBinomialCount
+from shufflesim.protocols import CorrelatedCount, NegativeBinomialCount
 from tests.oracles import load, untraced
 
 # Probability with which each comparison of samples fails on correct code.
@@ -151,7 +152,7 @@ def test_targets_out_of_reach_and_out_of_range():
         NegativeBinomialCount.original(1e-13, 1e-6, 10)
 
 
-@pytest.mark.parametrize("protocol", [*NegativeBinomialCount.examples()], ids=lambda protocol: protocol.name)
+@pytest.mark.parametrize("protocol", [*NegativeBinomialCount.examples(), *CorrelatedCount.examples()])
 def test_conformance(protocol):
     report = ss.check_protocol(protocol)
     assert report.passed, report
@@ -159,7 +160,7 @@ def test_conformance(protocol):
 
 def test_samplers_have_the_law_of_the_noise():
     """Per-user path and counts against NB(r n/users, p) by chi-square."""
-    protocol, rng, repeats = NegativeBinomialCount(r=5.0, p=0.7, users=40), np.random.default_rng(1), 20_000
+    protocol, rng, repeats = NegativeBinomialCount(r=5.0, p=0.7, users=40), np.random.default_rng(1), 5000
     values = (np.arange(30) < 7).astype(np.uint8)
     sent = [protocol.encode(values, rng).messages.shape[0] - 7 for _ in range(repeats)]
     drawn = [protocol.sample_aggregate(np.array([23, 7]), rng)[0] - 7 for _ in range(repeats)]
@@ -173,8 +174,9 @@ def test_samplers_have_the_law_of_the_noise():
 def test_a_billion_users():
     counts = ss.Counts([600_000_000, 400_000_000])
     protocol = NegativeBinomialCount.for_target(1.0, 1e-9, 10**9)
-    result = ss.simulate(protocol, counts, delta=1e-9, seed=3, method="counts")
-    assert abs(result.estimates["estimate"].iloc[1] - 4e8) < 8 * math.sqrt(protocol.variance(np.array([0, 1]), 10**9)[0])
+    for one in (protocol, CorrelatedCount.for_target(1.0, 1e-9, 10**9)):
+        result = ss.simulate(one, counts, delta=1e-9, seed=3, method="counts")
+        assert abs(result.estimates["estimate"].iloc[1] - 4e8) < 8 * math.sqrt(one.variance(np.array([0, 1]), 10**9)[0])
 
 
 @pytest.mark.parametrize("bad", [0, -1.0, math.nan, math.inf, True, "2", None])
@@ -184,3 +186,91 @@ def test_bad_parameters(bad):
             NegativeBinomialCount(**{"r": 5.0, "p": 0.5, "users": 10, **parameters})
     with pytest.raises(ValueError, match="p must be"):
         NegativeBinomialCount(5.0, 1.0, 10)
+
+
+def flooded_law(epsilon_star, s, r, p, size):
+    """Law of (Z1 + F, Z2 + F), shape (size, size), by summation over F."""
+    z, flood = law(s, math.exp(-epsilon_star), size), law(r, p, size)
+    total = np.zeros((size, size))
+    for k in range(size):
+        total[k:, k:] += flood[k] * np.outer(z[: size - k], z[: size - k])
+    return total
+
+
+def flooded_delta(total, eps):
+    """Against the same law with one more +1."""
+    first, second = np.pad(total, ((0, 1), (0, 0))), np.pad(total, ((1, 0), (0, 0)))
+    return hockey_stick(first, second, eps), hockey_stick(second, first, eps)
+
+
+@pytest.mark.parametrize(("epsilon_star", "r", "p"), [(0.7, 3.0, 0.5), (1.5, 0.5, 0.6), (0.7, 16.8, 0.5), (0.5, 1.0, 0.1)])
+def test_both_numbers_of_messages(epsilon_star, r, p):
+    """One dimension against the sum over both, and the bound for less noise."""
+    total = flooded_law(epsilon_star, 1.0, r, p, 160)
+    less = flooded_law(epsilon_star, 0.4, r, p, 160)
+    for eps in (0.0, 0.3, 0.7, 1.0, 2.0):
+        forth, back = flooded_delta(total, eps)
+        exact = Flooded(epsilon_star, r, p)
+        for found, truth in ((exact.forth(eps), forth), (exact.back(eps), back)):
+            assert found[0] - 1e-13 <= truth <= found[1] + 1e-13
+            assert found[1] - found[0] <= 1e-9 * found[1]
+        assert max(forth, back) <= FloodedAtMost(epsilon_star, r, p).worst(eps)[1] * (1 + 1e-12)
+        assert max(flooded_delta(less, eps)) <= flooded(epsilon_star, 0.4, r, p).delta(eps, 0)[1] * (1 + 1e-12)
+
+
+def test_log_concave_and_direct_sums_agree():
+    """A shape just below 1 is summed term by term, one just above by intervals."""
+    below, above = Flooded(0.3, 1 - 1e-13, 0.9), Flooded(0.3, 1 + 1e-13, 0.9)
+    for eps in (0.0, 0.1, 0.31, 1.0):
+        assert below.delta(eps, 0)[1] == pytest.approx(above.delta(eps, 0)[1], rel=1e-9)
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if "correlated" in row["protocol"]])
+def test_enumerated_row_of_the_correlated_count(row):
+    p = row["params"]
+    protocol = CorrelatedCount(p["eps_star"], p["r"], p["p_flood"], row["n"])
+    found = ss.delta(protocol, row["n"], row["eps"])
+    assert found.upper == pytest.approx(row["exact_delta"], rel=1e-6)
+    assert found.upper <= row["bound_delta"]
+    original = CorrelatedCount.original(1.0, p["target_delta"], row["n"], flood=0.3)
+    assert (original.epsilon_star, original.r, original.p) == pytest.approx((0.7, p["r"], p["p_flood"]), rel=1e-12)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1e-9, 1e-6), (0.1, 1e-12), (1.0, 1e-6), (20.0, 1e-300), (700.0, 1e-12)])
+def test_the_smallest_flood_meets_the_target(epsilon, delta):
+    found = CorrelatedCount.for_target(epsilon, delta, 1000)
+    assert float(ss.epsilon(found, 1000, delta)) <= epsilon
+    less = CorrelatedCount(found.epsilon_star, found.r, math.exp(math.log(found.p) * (1 + 1e-4)), 1000)
+    assert float(ss.epsilon(less, 1000, delta)) > epsilon
+    variance = 2 * math.exp(-0.9 * epsilon) / math.expm1(-0.9 * epsilon) ** 2
+    assert found.variance(np.array([0, 1]), 1000)[0] == pytest.approx(variance, rel=1e-9)
+
+
+def test_parts_of_the_correlated_crowd():
+    protocol = CorrelatedCount.for_target(1.0, 1e-6, 1000)
+    whole, part = (ss.epsilon(protocol, 1000, 1e-6, n_honest=n).upper for n in (1000, 900))
+    assert ss.epsilon(protocol, 1000, 1e-6, bound="lower").lower == pytest.approx(whole, rel=1e-8)
+    assert ss.epsilon(protocol, 1000, 1e-6, n_honest=900, bound="lower").lower <= part < whole - math.log(0.9) + 0.05
+    assert whole < ss.epsilon(protocol, 1000, 1e-6, dropout=0.1).upper < whole + 0.25
+    assert CorrelatedCount.extra_amplification_ratio(1.0, 1e-6, 1000) == pytest.approx(1.0954, abs=1e-4)
+    with pytest.raises(ValueError, match=r"epsilon must be at most 10 for flood = 0\.1, got 11"):
+        CorrelatedCount.original(11.0, 1e-6, 1000)
+    for bad in (0.0, 1.0, math.nan, "0.1"):
+        with pytest.raises(ValueError, match="flood must be strictly between 0 and 1"):
+            CorrelatedCount.for_target(1.0, 1e-6, 1000, flood=bad)
+    with pytest.raises(ValueError, match="epsilon_star must be"):
+        CorrelatedCount(0.0, 5.0, 0.5, 10)
+
+
+def test_samplers_of_both_kinds():
+    """Both numbers of messages, per user and by counts, against the law of the sums over F."""
+    protocol, rng, repeats = CorrelatedCount(1.0, 1.5, 0.4, 20), np.random.default_rng(2), 5000
+    values = (np.arange(20) < 4).astype(np.uint8)
+    total = flooded_law(1.0, 1.0, 1.5, 0.4, 60)
+    expected = np.append(total[:4, :4].ravel(), 1 - total[:4, :4].sum()) * repeats
+    sent = [protocol.aggregate(protocol.encode(values, rng).messages) for _ in range(repeats)]
+    drawn = [protocol.sample_aggregate(np.array([16, 4]), rng) for _ in range(repeats)]
+    for sample in (sent, drawn):
+        minus, plus = np.array(sample).T
+        code = np.where((plus < 8) & (minus < 4), 4 * (plus - 4) + minus, 16)
+        assert stats.chisquare(np.bincount(code, minlength=17), expected).pvalue > FALSE_ALARM

@@ -9,7 +9,9 @@ from .count import MessageCount, Part
 from .crowd import Crowd
 from .curve import bound_curve
 from .declared import declared_claims_for
+from .directions import Directions
 from .discrete_laplace import PolyaDifference, Simulated
+from .flooded import Flooded, flooded
 from .groups import OutcomeGroups
 from .metric import LaplacePair, PlanarLaplacePair
 from .negative_binomial import NoisyCount
@@ -28,6 +30,8 @@ __all__ = [
     "Calibration",
     "Claim",
     "Crowd",
+    "Directions",
+    "Flooded",
     "LaplacePair",
     "MessageCount",
     "NoisyCount",
@@ -50,6 +54,7 @@ __all__ = [
     "declared_claims_for",
     "delta",
     "epsilon",
+    "flooded",
     "log_distance",
     "present",
     "renyi",
