@@ -5,8 +5,9 @@ if __name__ != "shufflesim.protocols":
 
 from .balls_into_bins import BallsIntoBins
 from .correlated_count import CorrelatedCount
+from .invisibility_cloak import InvisibilityCloak
 from .negative_binomial_count import NegativeBinomialCount
 from .single_message import SingleMessage
 from .split_and_mix import SplitAndMix
 
-__all__ = ["BallsIntoBins", "CorrelatedCount", "NegativeBinomialCount", "SingleMessage", "SplitAndMix"]
+__all__ = ["BallsIntoBins", "CorrelatedCount", "InvisibilityCloak", "NegativeBinomialCount", "SingleMessage", "SplitAndMix"]

@@ -8,6 +8,7 @@ from abc import abstractmethod
 import numpy as np
 
 from shufflesim._checks import check_integer
+from shufflesim.bounds import log_distance
 from shufflesim.domains import Array, Digits
 from shufflesim.protocol import Protocol
 from shufflesim.shuffler import Encoded
@@ -31,6 +32,22 @@ CHERNOFF = np.arange(1, 40) / 40
 def check_shares(shares: object) -> int:
     """A number of shares."""
     return check_integer("shares", shares, low=SHARES_MIN, high=SHARES_MAX)
+
+
+def fewest_shares(n: int, modulus: int, epsilon: float, log_delta: float) -> int:
+    """The smallest m with (1 + e^epsilon) tau <= delta."""
+
+    def enough(shares: int) -> bool:
+        return log_distance(n, shares, modulus)[1] + float(np.logaddexp(0.0, epsilon)) <= log_delta - 1e-9
+
+    # tau falls by a factor of sqrt(n) with every share: enough of them make it smaller than any float.
+    few, many = SHARES_MIN - 1, SHARES_MIN
+    while not enough(many):
+        few, many = many, 2 * many
+    while many - few > 1:
+        middle = (few + many) // 2
+        few, many = (few, middle) if enough(middle) else (middle, many)
+    return many
 
 
 class SharedSum(Protocol):

@@ -17,7 +17,7 @@ from shufflesim._sampling import negative_binomial
 from shufflesim.bounds import Claim, Crowd, PolyaDifference, Simulated, log_distance, present
 from shufflesim.domains import Array
 from shufflesim.protocol import meet
-from shufflesim.protocols._shares import SHARES_MIN, SharedSum, check_shares
+from shufflesim.protocols._shares import SHARES_MIN, SharedSum, check_shares, fewest_shares
 
 # The number of shares in closed form is for at least that many users.
 ORIGINAL_USERS_MIN = 19
@@ -174,16 +174,7 @@ class SplitAndMix(SharedSum):
         n, epsilon, goal = check_users(n), check_epsilon(epsilon), math.log(check_delta(delta))
         first = cls(epsilon, n, SHARES_MIN, _default(precision, n), low, high)
 
-        def enough(shares: int) -> bool:
-            return log_distance(n, shares, first.q)[1] + float(np.logaddexp(0.0, epsilon)) <= goal - 1e-9
-
-        # tau falls by a factor of sqrt(n) with every share: enough of them make it smaller than any float.
-        few, many = SHARES_MIN - 1, SHARES_MIN
-        while not enough(many):
-            few, many = many, 2 * many
-        while many - few > 1:
-            middle = (few + many) // 2
-            few, many = (few, middle) if enough(middle) else (middle, many)
+        many = fewest_shares(n, first.q, epsilon, goal)
 
         def make(budget: float) -> SplitAndMix:
             return cls(budget, n, many, first.precision, low, high)

@@ -5,6 +5,7 @@ from .bracket import Bracket
 from .calibration import Calibration, UnreachableError, calibrate
 from .claim import BOUNDS, Claim
 from .composition import Round, compose
+from .compound import CompoundLaplace, compound
 from .count import MessageCount, Part
 from .crowd import Crowd
 from .curve import bound_curve
@@ -29,6 +30,7 @@ __all__ = [
     "Bracket",
     "Calibration",
     "Claim",
+    "CompoundLaplace",
     "Crowd",
     "Directions",
     "Flooded",
@@ -51,6 +53,7 @@ __all__ = [
     "calibrate",
     "claims_of",
     "compose",
+    "compound",
     "declared_claims_for",
     "delta",
     "epsilon",
