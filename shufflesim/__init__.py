@@ -51,6 +51,7 @@ __all__ = [
     "TwoLevel",
     "VariationRatio",
     "__version__",
+    "audit",
     "bound_curve",
     "bound_table",
     "calibrate",
@@ -64,12 +65,19 @@ __all__ = [
     "epsilon",
     "renyi",
     "robustness",
+    "shuffle_stream",
     "simulate",
 ]
 
 # Imported on first use: they bring SciPy, pandas, matplotlib or mpmath, which a short script may not need.
 _LATE_MODULES = ("catalogue", "datasets", "domains", "empirical", "mechanisms", "plots", "postprocess", "precision", "protocols")
-_LATE_NAMES = {"check_protocol": "empirical", "check_randomizer": "empirical"}
+_LATE_NAMES = {
+    "audit": "empirical",
+    "check_protocol": "empirical",
+    "check_randomizer": "empirical",
+    "shuffle_stream": "streams",
+    "verify": "verification",
+}
 
 
 def __getattr__(name: str) -> Any:

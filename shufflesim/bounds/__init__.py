@@ -1,9 +1,11 @@
 """Bounds on the privacy of shuffled messages: tables of likelihood ratios, one evaluator, named claims."""
 
 from .api import Bounded, bound_table, claims_of, delta, epsilon
+from .approach import approach
 from .bracket import Bracket
 from .calibration import Calibration, UnreachableError, calibrate
 from .claim import BOUNDS, Claim
+from .composed import Composed, composed_claims
 from .composition import Round, compose
 from .compound import CompoundLaplace, compound
 from .count import MessageCount, Part
@@ -21,6 +23,7 @@ from .present import present
 from .ratio import VariationRatio
 from .renyi import renyi
 from .shares import log_distance
+from .swapped import Swapped
 from .table import Table
 from .two_level import TwoLevel
 
@@ -30,6 +33,7 @@ __all__ = [
     "Bracket",
     "Calibration",
     "Claim",
+    "Composed",
     "CompoundLaplace",
     "Crowd",
     "Directions",
@@ -44,15 +48,18 @@ __all__ = [
     "PolyaDifference",
     "Round",
     "Simulated",
+    "Swapped",
     "Table",
     "TwoLevel",
     "UnreachableError",
     "VariationRatio",
+    "approach",
     "bound_curve",
     "bound_table",
     "calibrate",
     "claims_of",
     "compose",
+    "composed_claims",
     "compound",
     "declared_claims_for",
     "delta",
