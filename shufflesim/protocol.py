@@ -10,6 +10,7 @@ import numpy as np
 
 from .bounds import UnreachableError, VariationRatio, calibrate
 from .bounds import epsilon as epsilon_at
+from .bounds.api import amplification_ratio
 from .bounds.claim import Claim
 from .bounds.crowd import Crowd
 from .domains import Array, Categories, Domain
@@ -93,7 +94,7 @@ class Protocol(ABC):
     @classmethod
     def extra_amplification_ratio(cls, epsilon: float, delta: float, n: int, **parameters: Any) -> float:
         """The eps that the paper's own calibration promises over the sound eps of what it makes (rounded up): > 1 is a gain."""
-        return epsilon / float(epsilon_at(cls.original(epsilon, delta, n, **parameters), n, delta))
+        return amplification_ratio(epsilon, float(epsilon_at(cls.original(epsilon, delta, n, **parameters), n, delta)))
 
     def retargeted(self, epsilon: float, delta: float, n: int) -> Self:
         """`for_target` with all that is not noise as it is here, such as the number of categories."""
