@@ -1,7 +1,6 @@
 """A randomizer of your own: copy this file, rename the class, change the five marked places.
 
 `shufflesim check docs/randomizer_template.py:MyRandomizer` compares the class with its own claims.
-Source: say here which paper, theorem and year the law is from.
 """
 
 from __future__ import annotations
@@ -36,6 +35,11 @@ class MyRandomizer(CategoricalRandomizer):
     ------
     ValueError
         If a parameter is out of its range.
+
+    Notes
+    -----
+    Data: integer codes 0..d-1 or a pandas categorical, shape (n,).
+    Source: say here which paper and year the law is from.
 
     Examples
     --------

@@ -46,6 +46,9 @@ class Collision(KeyedSets):
 
     Notes
     -----
+    Data: rows of s distinct integer codes 0..d-1, shape (n, s), or a DataFrame of s categorical columns.
+    Source: Wang et al., "Privacy amplification via shuffling", PVLDB 17(8), 2024, the row for sets of s items and l cells.
+
     With Omega = sE + l - s each of the u <= s cells that own items hash to has probability E/Omega; the others share the rest,
     each between 1/Omega and E/Omega. The declared beta is that of the worst key; `random_hash_beta` is the mean over random
     functions. The variance for rare items is proportional to (l-1)(sE+l-s)^2/(l-s)^2, which the default minimises.

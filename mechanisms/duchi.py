@@ -95,6 +95,9 @@ class Duchi(SignVectors):
 
     Notes
     -----
+    Data: numbers in [low, high], shape (n, dim); shape (n,) for dim = 1.
+    Source: Duchi, Jordan, Wainwright, "Minimax optimal procedures for locally private estimation", JASA 113(521), 2018.
+
     With E = e^eps, v in {-1, 1}^dim and C the number of t with t.v > 0: Pr[t] = E/Z if t.v > 0, else 1/Z, Z = C E + 2^dim - C.
     E[t] = m v with m = (E-1) binom(dim-1, floor(dim/2))/Z, so that t/m is an unbiased report.
 

@@ -40,6 +40,9 @@ class GRR(CategoricalRandomizer):
 
     Notes
     -----
+    Data: integer codes 0..d-1 or a pandas categorical, shape (n,).
+    Source: Kairouz, Bonawitz, Ramage, "Discrete distribution estimation under local privacy", ICML 2016.
+
     With E = e^eps: the own category with probability E/(E+d-1), each other with 1/(E+d-1). Seen otherwise: with probability
     (E-1)/(E+d-1) the truth, else uniform on all d - which is how it is sampled, and why reports that ignore the value are
     perfect clones of the neutral part (q* = 1).

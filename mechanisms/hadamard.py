@@ -56,6 +56,9 @@ class HadamardResponse(Randomizer):
 
     Notes
     -----
+    Data: integer codes 0..d-1 or a pandas categorical, shape (n,).
+    Source: Acharya, Sun, Zhang, "Hadamard response: estimating distributions privately", AISTATS 2019.
+
     Category x has row 1 + floor(x/B) of block x mod B; row 0 is constant and no category. Its set are the s = b/2 columns of the
     block where that row is +1: column y with an even number of ones in (y and row). With E = e^eps each column of the own set is
     reported with probability E/(sE+K-s), each other with 1/(sE+K-s). Seen otherwise: with probability t = s(E-1)/(sE+K-s) uniform

@@ -40,6 +40,9 @@ class Harmony(SignVectors):
 
     Notes
     -----
+    Data: numbers in [low, high], shape (n, dim); shape (n,) for dim = 1.
+    Source: Nguyen et al., "Collecting and analyzing data from smart device users with local differential privacy", arXiv 2016.
+
     With s the sign of the reported coordinate, dim s/tanh(eps/2) on that coordinate and 0 on all others is an unbiased report.
 
     Examples

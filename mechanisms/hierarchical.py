@@ -46,6 +46,9 @@ class HierarchicalGRR(CategoricalRandomizer):
 
     Notes
     -----
+    Data: integer codes 0..d-1 or a pandas categorical, shape (n,).
+    Source: Cormode, Kulkarni, Srivastava, "Answering range queries under local differential privacy", PVLDB 12(10), 2019.
+
     A parallel composition: the report (h, y) is eps-LDP, its total variation the mean of the levels'. In a bound table
     "stronger-clone" is the basic parallel composition (largest beta), "published" the advanced one (Theorem 6.1) and
     "three-outcome" its sound form; "blanket" is the optimal blanket of the law of (h, y) itself.

@@ -51,6 +51,9 @@ class KSubset(CategoricalRandomizer):
 
     Notes
     -----
+    Data: integer codes 0..d-1 or a pandas categorical, shape (n,).
+    Source: Ye, Barg, "Optimal schemes for discrete distribution estimation", IEEE Trans. Inform. Theory, 2018.
+
     With E = e^eps a set has probability E/Z or 1/Z, Z = E C(d-1,k-1) + C(d-1,k): the own item is in with probability
     a = kE/(kE+d-k), and k - 1 or k of the d - 1 others are in uniformly. The variance of a rare item's estimate is
     n (E(k-1)+d-k)(Ek+d-1-k)/(k (d-k) (E-1)^2); over real k it falls up to d/(1 + sqrt(E(dE-1)/(d-E))) for E < d and rises from

@@ -96,6 +96,11 @@ class Laplace(_LaplaceNoise):
     ValueError
         If a parameter is out of its range.
 
+    Notes
+    -----
+    Data: numbers in [low, high], shape (n,).
+    Source: Dwork, McSherry, Nissim, Smith, "Calibrating noise to sensitivity in private data analysis", TCC 2006.
+
     Examples
     --------
     >>> round(Laplace(epsilon=2.0).amplification.beta, 6)
@@ -143,6 +148,9 @@ class MetricLaplace(_LaplaceNoise):
 
     Notes
     -----
+    Data: numbers in [low, high], shape (n,).
+    Source: Chatzikokolakis et al., "Broadening the scope of differential privacy using metrics", PETS 2013.
+
     As a randomizer it is (epsilon (high - low))-LDP, and its bounds are for the two ends. `pair` is about two values.
 
     Examples

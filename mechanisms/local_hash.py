@@ -57,6 +57,9 @@ class LocalHash(CategoricalRandomizer):
 
     Notes
     -----
+    Data: integer codes 0..d-1 or a pandas categorical, shape (n,).
+    Source: Wang et al., "Locally differentially private protocols for frequency estimation", USENIX Security 2017 (OLH).
+
     Items are written with m digits in base l, a prime power, and h_a(x) = <a, digits(x)> in the field F_l with a uniform in
     F_l^m. Two items differ in a digit, hence collide with probability exactly 1/l. (A uniform offset, known to the analyzer,
     would cancel.) A report is (a, y), y = GRR_l(h_a(x)); the hash function is fresh for every user. The supports of all items

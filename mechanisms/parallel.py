@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from shufflesim._checks import check_number
+from shufflesim._checks import check_number, plain
 from shufflesim.bounds import OutcomeGroups, VariationRatio
 from shufflesim.bounds.groups import enumerate_groups
 from shufflesim.domains import Array, Categories, Domain, Sets
@@ -45,6 +45,9 @@ class Parallel(Randomizer):
 
     Notes
     -----
+    Data: what the parts take: integer codes, shape (n,), or rows of s distinct codes, shape (n, s).
+    Source: Wang et al., "Privacy amplification via shuffling", PVLDB 17(8), 2024, Algorithm 2.
+
     Local eps is the largest of the parts. The total variation is sum_k P_k beta_k, attained where one pair of inputs is the worst
     for every part; in a bound table "published" is the advanced parallel composition (Theorem 6.1) and "stronger-clone" the basic
     one.
@@ -66,7 +69,7 @@ class Parallel(Randomizer):
     def __post_init__(self) -> None:
         given: Any = self.randomizers
         if not isinstance(given, tuple | list) or not given or not all(isinstance(part, Randomizer) for part in given):
-            raise ValueError(f"randomizers must be a list of at least one Randomizer, got {given!r}")
+            raise ValueError(f"randomizers must be a list of at least one Randomizer, got {plain(given)!r}")
         domain = given[0].domain
         if not isinstance(domain, Categories | Sets) or any(part.domain != domain for part in given):
             found = list(dict.fromkeys(repr(part.domain) for part in given))
@@ -76,7 +79,7 @@ class Parallel(Randomizer):
         if weights is None:
             weights = (1 / len(given),) * len(given)
         if not isinstance(weights, tuple | list | np.ndarray) or len(weights) != len(given):
-            raise ValueError(f"weights must be as many numbers as randomizers, {len(given)}, got {weights!r}")
+            raise ValueError(f"weights must be as many numbers as randomizers, {len(given)}, got {plain(weights)!r}")
         least = math.nextafter(0.0, 1.0)
         weights = tuple(check_number("weights", weight, "numbers in (0, 1]", low=least, high=1.0) for weight in weights)
         if abs(sum(weights) - 1) > WEIGHTS_TOLERANCE:

@@ -43,6 +43,9 @@ class PCKVGRR(Randomizer):
 
     Notes
     -----
+    Data: pairs (key, value), float, shape (n, s, 2); keys 0..d-1, values in [-1, 1], nan twice for no pair; or a DataFrame.
+    Source: Gu et al., "PCKV: locally differentially private correlated key-value data collection", USENIX Security 2020.
+
     With E = e^eps and d' = d + s keys: each of a user's pairs is drawn with probability 1/s, and what is missing to s pairs is a
     uniform dummy key with the value 0. A value v becomes the sign + with probability (1+v)/2. The report is the truth with
     probability t = s (E-1)/(s (E-1) + 2d'), else uniform on the 2d' pairs of key and sign: as randomized response with the larger

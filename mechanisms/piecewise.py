@@ -38,6 +38,9 @@ class Piecewise(Randomizer):
 
     Notes
     -----
+    Data: numbers in [low, high], shape (n,).
+    Source: Wang et al., "Collecting and analyzing multidimensional data with local differential privacy", ICDE 2019.
+
     With S = e^{eps/2}, C = (S+1)/(S-1): uniform on [l, l + C - 1], l = x - (C-1)(1-x)/2, with probability S/(S+1), else uniform
     on the rest of [-C, C]. Reports are on the scale of x. A report t has mean x and variance x^2/(S-1) + (S+3)/(3(S-1)^2).
 

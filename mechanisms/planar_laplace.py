@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from shufflesim._checks import EPSILON_MAX, check_epsilon
+from shufflesim._checks import EPSILON_MAX, check_epsilon, plain
 from shufflesim.bounds import Claim, Crowd, PlanarLaplacePair, VariationRatio
 from shufflesim.bounds.continuous import planar_beta
 from shufflesim.bounds.planar import REACH_MAX
@@ -41,6 +41,9 @@ class PlanarLaplace(Randomizer):
 
     Notes
     -----
+    Data: points (x, y), or (latitude, longitude) in degrees, shape (n, 2).
+    Source: Andres et al., "Geo-indistinguishability", CCS 2013.
+
     Two points at distance t, measured in the region's plane, are (eps t)-indistinguishable; as a randomizer of the whole region
     it is (eps diameter)-LDP. `pair` is about two points. The radius of the noise is Gamma(2)/eps, the angle uniform.
     Reports are points of the plane around the region's centre, in its unit; noise is added there, and nothing is clipped to the
@@ -125,7 +128,7 @@ class PlanarLaplace(Randomizer):
         points = self.region.project(self.domain.validate([x0, x1]))
         distance = float(np.hypot(*(points[1] - points[0])))
         if distance == 0:
-            raise ValueError(f"x0 and x1 must differ, got {x0!r} twice")
+            raise ValueError(f"x0 and x1 must differ, got {plain(x0)!r} twice")
         width, height = np.array(self.region.sides) / 2
         corners = np.array([[sx * width, sy * height] for sx in (-1, 1) for sy in (-1, 1)])
         radius = float(np.hypot(*(corners - points.mean(axis=0)).T).max())

@@ -48,6 +48,9 @@ class PrivKV(Randomizer):
 
     Notes
     -----
+    Data: pairs (key, value), float, shape (n, s, 2); keys 0..d-1, values in [-1, 1]; a DataFrame for labelled keys.
+    Source: Ye, Hu, Meng, Zheng, "PrivKV: key-value data collection", IEEE S&P 2019 (one round).
+
     With E1, E2 = e^epsilon1, e^epsilon2: a value v becomes +1 with probability (1+v)/2, else -1, and the sign is kept with
     probability E2/(E2+1); a key that the user has is reported as present with probability E1/(E1+1), one that she has not with
     1/(E1+1) and a fair sign. With A = E1/(E1+1), B = 1 - A, g = (E2-1)/(E2+1) and counts N+, N-, N0 of a key's reports, the

@@ -50,6 +50,9 @@ class PrivSet(SetRandomizer):
 
     Notes
     -----
+    Data: rows of s distinct integer codes 0..d-1, shape (n, s), or a DataFrame of s categorical columns.
+    Source: Wang et al., "PrivSet: set-valued data analyses with local differential privacy", INFOCOM 2018.
+
     With E = e^eps a report has probability E/Z or 1/Z, Z = E (C(d,k) - C(d-s,k)) + C(d-s,k). An own item is in it with
     probability a = E C(d-1,k-1)/Z. Any other is with b = (E (C(d-1,k-1) - C(d-1-s,k-1)) + C(d-1-s,k-1))/Z, whatever the own ones
     are. For k = 1 and eps large the report is one of the user's items. For s = 1 it is k-subset.

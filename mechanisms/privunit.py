@@ -54,6 +54,9 @@ class PrivUnit(Randomizer):
 
     Notes
     -----
+    Data: vectors of length 1, float, shape (n, dim).
+    Source: Bhowmick et al., "Protection against reconstruction and its applications", arXiv 2018; Asi et al., ICML 2022.
+
     With c the cap's share of the sphere and E = e^eps: density E/Z in the cap, 1/Z outside, relative to the uniform one,
     Z = cE + 1 - c. In a direction u = v x + sqrt(1 - v^2) w, w uniform orthogonal to x, v has a density proportional to
     (1 - v^2)^((dim-3)/2) on either side of gamma. Hence E[u] = m x with

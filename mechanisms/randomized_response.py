@@ -27,6 +27,9 @@ class RandomizedResponse(GRR):
 
     Notes
     -----
+    Data: bits 0 and 1, booleans, or a categorical of two categories, shape (n,).
+    Source: Warner, "Randomized response", JASA 1965.
+
     The two outputs are as far apart as eps-LDP allows, beta = (E-1)/(E+1): there is no neutral part (omega = 0).
 
     Examples

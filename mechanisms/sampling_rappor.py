@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from scipy import special
 
-from shufflesim._checks import nearest
+from shufflesim._checks import nearest, plain
 from shufflesim._sampling import bernoulli, bit_sums, packed_bernoulli
 from shufflesim.bounds import OutcomeGroups, VariationRatio
 from shufflesim.domains import Array
@@ -54,6 +54,9 @@ class SamplingRAPPOR(SetRandomizer):
 
     Notes
     -----
+    Data: rows of s distinct integer codes 0..d-1, shape (n, s), or a DataFrame of s categorical columns.
+    Source: Qin et al., "Heavy hitter estimation over set-valued data with local differential privacy", CCS 2016.
+
     With S = e^{eps/2} and m = s - max(0, 2s-d), the items in which two sets can differ: a report with k ones on the user's set is
     1/S + k (S - 1/S)/s ("item") or 1 - s (1 - 1/S)/d + k (S - 1/S)/d ("coordinate") times as likely as RAPPOR of all zeros makes
     it. Two sets are told apart best by ones on all m items of one and zeros on all other items of both:
@@ -75,7 +78,7 @@ class SamplingRAPPOR(SetRandomizer):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.law, str) or self.law not in LAWS:
-            raise ValueError(f"law must be 'item' or 'coordinate', got {self.law!r} ({nearest(str(self.law), LAWS)})")
+            raise ValueError(f"law must be 'item' or 'coordinate', got {plain(self.law)!r} ({nearest(str(self.law), LAWS)})")
 
     @property
     def flip(self) -> float:

@@ -122,6 +122,11 @@ class RAPPOR(_Unary):
     ValueError
         If a parameter is out of its range.
 
+    Notes
+    -----
+    Data: integer codes 0..d-1 or a pandas categorical, shape (n,).
+    Source: Erlingsson, Pihur, Korolova, "RAPPOR", CCS 2014 (basic, one time).
+
     Examples
     --------
     >>> RAPPOR(epsilon=2 * math.log(3), d=5).support
@@ -173,6 +178,11 @@ class OUE(_Unary):
     ------
     ValueError
         If a parameter is out of its range.
+
+    Notes
+    -----
+    Data: integer codes 0..d-1 or a pandas categorical, shape (n,).
+    Source: Wang et al., "Locally differentially private protocols for frequency estimation", USENIX Security 2017.
 
     Examples
     --------

@@ -46,6 +46,9 @@ class Wheel(KeyedSets):
 
     Notes
     -----
+    Data: rows of s distinct integer codes 0..d-1, shape (n, s), or a DataFrame of s categorical columns.
+    Source: Wang et al., "Set-valued data publication with local privacy", PVLDB 13(8), 2020.
+
     Places of items are multiples of 2^-32 of the circle, reported points are not. With Omega = s length E + 1 - s length a point
     that arcs of own items cover has density E/Omega, the others share what is left, between 1/Omega and E/Omega. The declared
     beta is that of the worst key. The variance for rare items is proportional to

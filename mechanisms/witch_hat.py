@@ -45,6 +45,9 @@ class WitchHat(Randomizer):
 
     Notes
     -----
+    Data: numbers in [low, high], shape (n,).
+    Source: Wang et al., "Privacy amplification via shuffling", PVLDB 17(8), 2024; the row of its table is reconstructed.
+
     Reports lie in [low - r, high + r] with r = eps/slope, so that every hat fits. In the paper's parameters 2B = high - low,
     m = eps, F = 2/slope; the constant is Z = F(e^m - 1) + 2B, and two values at distance t have the likelihood ratio
     p = min(e^{slope t}, e^m) and the total variation F(e^m - e^{m-u} - u)/Z, u = min(t/F, m).

@@ -7,11 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from shufflesim._checks import EPSILON_MAX
 from shufflesim.bounds import Claim, Crowd, VariationRatio
 from shufflesim.domains import Array, Domain
-from shufflesim.protocol import Protocol
+from shufflesim.protocol import Protocol, meet
 from shufflesim.randomizer import Randomizer
 from shufflesim.shuffler import Encoded
+
+# How far within its ends the search for a budget stays, relatively: nothing may round beyond them.
+LEAST = 1e-9
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,28 @@ class SingleMessage(Protocol):
     def __post_init__(self) -> None:
         if not isinstance(self.randomizer, Randomizer):
             raise ValueError(f"randomizer must be a Randomizer, got {self.randomizer!r}")
+
+    @classmethod
+    def for_target(cls, epsilon: float, delta: float, n: int, *, randomizer: Randomizer) -> SingleMessage:
+        """The randomizer with the largest budget whose sound central eps is at most epsilon.
+
+        Parameters
+        ----------
+        epsilon, delta : float
+            The target: central eps > 0 in nats, delta in (0, 1).
+        n : int
+            Number of users, all honest.
+        randomizer : Randomizer
+            Any budget; parameters that are the best choice for it are chosen anew.
+        """
+        # A budget per unit of length is not the local one.
+        unit = min(1.0, randomizer.epsilon / randomizer.local_epsilon)
+        within = (min(epsilon, EPSILON_MAX) * (1 - LEAST) * unit, EPSILON_MAX * (1 - LEAST) * unit)
+        return meet(lambda budget: cls(randomizer.with_epsilon(budget)), epsilon, delta, n, find="largest", within=within)
+
+    def retargeted(self, epsilon: float, delta: float, n: int) -> SingleMessage:
+        """The same randomizer with another budget."""
+        return self.for_target(epsilon, delta, n, randomizer=self.randomizer)
 
     @property
     def domain(self) -> Domain:

@@ -20,7 +20,7 @@ from .bounds import (
     renyi,
 )
 from .channel import Channel, ChannelRandomizer
-from .comparison import compare
+from .comparison import central_error, compare
 from .domains import Counts, Map, Plane, categorical
 from .population import Population
 from .protocol import Protocol
@@ -51,10 +51,12 @@ __all__ = [
     "TwoLevel",
     "VariationRatio",
     "__version__",
+    "audit",
     "bound_curve",
     "bound_table",
     "calibrate",
     "categorical",
+    "central_error",
     "check_protocol",
     "check_randomizer",
     "compare",
@@ -63,12 +65,19 @@ __all__ = [
     "epsilon",
     "renyi",
     "robustness",
+    "shuffle_stream",
     "simulate",
 ]
 
 # Imported on first use: they bring SciPy, pandas, matplotlib or mpmath, which a short script may not need.
 _LATE_MODULES = ("catalogue", "datasets", "domains", "empirical", "mechanisms", "plots", "postprocess", "precision", "protocols")
-_LATE_NAMES = {"check_protocol": "empirical", "check_randomizer": "empirical"}
+_LATE_NAMES = {
+    "audit": "empirical",
+    "check_protocol": "empirical",
+    "check_randomizer": "empirical",
+    "shuffle_stream": "streams",
+    "verify": "verification",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -18,16 +18,23 @@ SIZE_MAX = 2**62
 USERS_MAX = 10**18
 
 
+def plain(value: Any) -> Any:
+    """NumPy scalars, in tuples and lists too, as the Python values that people recognise: for messages."""
+    if type(value) in (tuple, list):
+        return type(value)(map(plain, value))
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def check_number(name: str, value: Any, rule: str, *, low: float = -math.inf, high: float = math.inf) -> float:
     """A finite real number in [low, high]; `rule` is what the message says."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise ValueError(f"{name} must be {rule}, got {value!r}")
+        raise ValueError(f"{name} must be {rule}, got {plain(value)!r}")
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
     if not math.isfinite(number) or not low <= number <= high:
-        raise ValueError(f"{name} must be {rule}, got {value!r}")
+        raise ValueError(f"{name} must be {rule}, got {plain(value)!r}")
     return number
 
 
@@ -39,7 +46,7 @@ def check_integer(name: str, value: Any, *, low: int, high: int | None = None) -
             raise TypeError
         number = operator.index(value)
     except TypeError:
-        raise ValueError(f"{name} must be {rule}, got {value!r}") from None
+        raise ValueError(f"{name} must be {rule}, got {plain(value)!r}") from None
     if number < low or (high is not None and number > high):
         raise ValueError(f"{name} must be {rule}, got {number}")
     return number
@@ -57,7 +64,7 @@ def check_epsilon(value: Any, name: str = "epsilon") -> float:
     """A local budget: > 0 and at most `EPSILON_MAX`."""
     number = check_number(name, value, f"a number in (0, {EPSILON_MAX:g}] (nats)", high=EPSILON_MAX)
     if number <= 0:
-        raise ValueError(f"{name} must be a number in (0, {EPSILON_MAX:g}] (nats), got {value!r}")
+        raise ValueError(f"{name} must be a number in (0, {EPSILON_MAX:g}] (nats), got {plain(value)!r}")
     return number
 
 
@@ -75,7 +82,7 @@ def check_delta(delta: Any) -> float:
     """A delta: a probability strictly between 0 and 1."""
     number = check_number("delta", delta, "in (0, 1)", low=0.0, high=1.0)
     if number in (0.0, 1.0):
-        raise ValueError(f"delta must be in (0, 1), got {delta!r}")
+        raise ValueError(f"delta must be in (0, 1), got {plain(delta)!r}")
     return number
 
 

@@ -1,10 +1,12 @@
-"""Exact samplers that are faster than the obvious ones, and sums of packed bits."""
+"""Seeds and their children, exact samplers that are faster than the obvious ones, and sums of packed bits."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+
+from ._checks import check_integer
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -14,6 +16,18 @@ _DIGITS = 10
 # Bytes of packed rows that `bit_sums` handles at once.
 _SUM_BYTES = 2**22
 _ALL_ONES = 2**64 - 1
+
+
+def seed_root(seed: int | np.random.SeedSequence | None) -> np.random.SeedSequence:
+    """What a user gave as seed; fresh entropy for None."""
+    if isinstance(seed, np.random.SeedSequence):
+        return seed
+    return np.random.SeedSequence() if seed is None else np.random.SeedSequence(check_integer("seed", seed, low=0))
+
+
+def child(root: np.random.SeedSequence, *index: int) -> np.random.SeedSequence:
+    """The descendant of a seed that `root.spawn` would return in that place, without spawning the others."""
+    return np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, *index), pool_size=root.pool_size)
 
 
 def bernoulli(rng: np.random.Generator, probability: float, shape: Any) -> np.ndarray[Any, np.dtype[np.bool_]]:

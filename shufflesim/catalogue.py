@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -39,9 +39,9 @@ def find(name: str) -> Entry:
     return known[name.lower()]
 
 
-def parameters(entry: Entry) -> dict[str, inspect.Parameter]:
-    """The constructor's parameters by name."""
-    return dict(inspect.signature(entry).parameters)
+def parameters(maker: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """The parameters of a class, or of anything else that makes one, by name."""
+    return dict(inspect.signature(maker).parameters)
 
 
 def build(name: str, arguments: Mapping[str, Any]) -> Randomizer | Protocol:
@@ -52,15 +52,31 @@ def build(name: str, arguments: Mapping[str, Any]) -> Randomizer | Protocol:
     ValueError
         For an unknown name or parameter, a missing one, or a value out of its range.
     """
-    entry = find(name)
-    known = parameters(entry)
+    made: Randomizer | Protocol = call(find(name), name, arguments)
+    return made
+
+
+def call(maker: Callable[..., Any], name: str, arguments: Mapping[str, Any]) -> Any:
+    """Call what makes a mechanism or protocol with named arguments that have been checked.
+
+    Raises
+    ------
+    ValueError
+        For an unknown parameter, a missing one, or a value out of its range.
+    """
+    known = parameters(maker)
+    if "randomizers" in known and not isinstance(arguments.get("randomizers"), tuple | list):
+        how = f"{maker.__name__}([GRR(1.0, d=4), OUE(1.0, d=4)])"
+        got = repr(arguments["randomizers"]) if "randomizers" in arguments else "none"
+        raise ValueError(f"{name} must be built in Python from other randomizers, such as {how}, got {got}")
+    takes = [k for k, p in known.items() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     for argument in arguments:
-        if argument not in known:
-            raise ValueError(f"parameter {argument!r} is unknown to {name}; {nearest(argument, known)}")
-    missing = [k for k, p in known.items() if p.default is inspect.Parameter.empty and k not in arguments]
+        if takes and argument not in takes:
+            raise ValueError(f"parameter {argument!r} is unknown to {name}; {nearest(argument, takes)}")
+    missing = [k for k in takes if known[k].default is inspect.Parameter.empty and k not in arguments]
     if missing:
         raise ValueError(f"{name} needs the parameter {missing[0]!r}, which was not given")
     given = {
         key: Region.parse(value) if key == "region" and isinstance(value, str) else value for key, value in arguments.items()
     }
-    return entry(**given)
+    return maker(**given)

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from ._checks import plain
 from .bounds.enumerated import declaration_of, total_variations
 from .bounds.groups import OutcomeGroups, enumerate_groups
 from .bounds.ratio import VariationRatio
@@ -55,7 +56,7 @@ class ChannelRandomizer(Randomizer):
         if law.ndim != 2 or min(law.shape) < 2:
             raise ValueError(f"channel must be a matrix with at least 2 rows and 2 columns, got shape {law.shape}")
         if not np.all(np.isfinite(law)) or law.min() < 0:
-            raise ValueError(f"channel must be finite and >= 0, got {law.min()!r} as its smallest entry")
+            raise ValueError(f"channel must be finite and >= 0, got {plain(law.min())!r} as its smallest entry")
         worst = float(np.abs(law.sum(axis=1) - 1).max())
         if worst > LAW_TOLERANCE * law.shape[1]:
             raise ValueError(f"channel must have rows that sum to 1, got a row that is off by {worst:.3g}")

@@ -1,15 +1,17 @@
-"""Randomizers side by side at equal central privacy: what each costs in error and in bits."""
+"""Randomizers and protocols side by side at equal central privacy: what each costs in error, messages and bits."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._checks import EPSILON_MAX, check_delta, check_users
-from .bounds import calibrate
+from ._checks import check_delta, check_number, check_users
 from .bounds import epsilon as epsilon_at
+from .domains import Box, Categories, Digits, Domain, Interval, Sets
+from .protocol import Protocol
 from .protocols import SingleMessage
 from .randomizer import Randomizer
 from .simulation import simulate
@@ -20,12 +22,12 @@ if TYPE_CHECKING:
 # Users whose values stand for all where no data are given, and their seed.
 STANDING = 10_000
 STANDING_SEED = 0
-# How far below the largest budget the search ends, relatively: nothing may round beyond it.
-LEAST = 1e-9
+
+Candidate = Randomizer | Protocol | Callable[[float, float, int], Protocol]
 
 
 def compare(
-    candidates: Sequence[Randomizer | SingleMessage],
+    candidates: Sequence[Candidate],
     n: int | None,
     delta: float,
     epsilon: float | None = None,
@@ -34,14 +36,14 @@ def compare(
     seed: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> pd.DataFrame:
-    """Rank randomizers by error, each with the largest local budget that keeps the same central privacy.
+    """Rank randomizers and protocols by error, each with as little noise as the same central privacy allows.
 
     Parameters
     ----------
-    candidates : sequence of Randomizer
-        Of one domain, with a budget that can be changed (not a `Channel`). Their own budgets matter only where `epsilon` is left
-        out. Parameters that equal the best choice for a randomizer's budget (left out at construction) are chosen anew for the
-        new budget.
+    candidates : sequence of Randomizer, Protocol or callable
+        Of one domain. A randomizer gets the largest local budget (parameters that equal the best choice for its own budget are
+        chosen anew), a protocol is calibrated by `Protocol.retargeted`; a callable makes a protocol from (epsilon, delta, n),
+        such as ``functools.partial(FakeUsers.for_target, d=16)``.
     n : int or None
         Number of users; None means as many as there are data.
     delta : float
@@ -59,9 +61,9 @@ def compare(
     Returns
     -------
     pandas.DataFrame
-        One row a candidate, the smallest error first: randomizer, local_epsilon, epsilon (sound central bound, at most the
-        target), bits (of a report), rmse (root mean square of the exact standard errors), relative_rmse (to the best), and with
-        data also observed_rmse.
+        One row a candidate, the smallest error first: protocol, local_epsilon, epsilon (sound central bound, at most the target),
+        messages and bits (expected, per user), rmse (root mean square of the exact standard errors), relative_rmse (to the best),
+        and with data also observed_rmse.
 
     Raises
     ------
@@ -72,40 +74,34 @@ def compare(
     --------
     >>> from shufflesim.mechanisms import GRR, OUE, RAPPOR
     >>> table = compare([GRR(1.0, 50), RAPPOR(1.0, 50), OUE(1.0, 50)], 100_000, 1e-8, epsilon=0.5)
-    >>> sorted(table["randomizer"].str.partition("(")[0])
+    >>> sorted(table["protocol"].str.partition("(")[0])
     ['GRR', 'OUE', 'RAPPOR']
     """
     import pandas as pd
 
-    randomizers = [_randomizer(candidate) for candidate in _listed(candidates)]
-    domain = randomizers[0].domain
-    for other in randomizers[1:]:
-        if other.domain != domain:
-            raise ValueError(f"candidates must have one domain, got {domain!r} and {other.domain!r}")
+    listed = _listed(candidates)
+    made = [candidate for candidate in listed if isinstance(candidate, Protocol)]
+    if not made and epsilon is None:
+        raise ValueError("epsilon must be given where all candidates are callables, got None")
     delta = check_delta(delta)
-    if data is not None:
-        held = len(domain.collect(data))
-        if n is not None and check_users(n) != held:
-            raise ValueError(f"n must be the number of data, {held}, or None, got {n}")
-        n = held
-    if n is None:
+    _one_domain(made)
+    if n is None and data is None:
         raise ValueError("n must be given where there are no data, got None")
-    n = check_users(n)
-    target = min(float(epsilon_at(r, n, delta)) for r in randomizers) if epsilon is None else epsilon
+    if data is not None and made:
+        n = _number(n, data, made[0].domain)
     rows = []
-    for done, randomizer in enumerate(randomizers, start=1):
-        # A budget per unit of length is not the local one.
-        unit = randomizer.epsilon / randomizer.local_epsilon
-        within = (target * min(1.0, unit), EPSILON_MAX * min(1.0, unit) * (1 - LEAST))
-        found = calibrate(randomizer.with_epsilon, n, delta, target, within=within)
-        row = {"randomizer": repr(found.x), "local_epsilon": found.x.local_epsilon, "epsilon": found.epsilon.upper}
-        row["bits"] = found.x.bits
-        if data is None:
-            row["rmse"] = _expected(found.x, n)
-        else:
-            run = simulate(found.x, data, delta=delta, seed=seed)
-            row |= {"rmse": run.expected_rmse, "observed_rmse": run.rmse}
-        rows.append(row)
+    for done, candidate in enumerate(listed, start=1):
+        if data is not None and n is None:
+            n = len(data)
+        assert n is not None
+        n = check_users(n)
+        target = min(float(epsilon_at(p, n, delta)) for p in made) if epsilon is None else epsilon
+        found = candidate.retargeted(target, delta, n) if isinstance(candidate, Protocol) else candidate(target, delta, n)
+        if data is not None:
+            _number(n, data, found.domain)
+        rows.append(_row(found, n, delta, data, seed))
+        made.append(found)
+        _one_domain(made)
         if progress is not None:
             progress(done)
     best = min(row["rmse"] for row in rows)
@@ -113,22 +109,87 @@ def compare(
     return table.sort_values("rmse", kind="stable", ignore_index=True)
 
 
-def _listed(candidates: Any) -> list[Any]:
-    if isinstance(candidates, Randomizer | SingleMessage) or not isinstance(candidates, Sequence) or not candidates:
-        raise ValueError(f"candidates must be a list of at least one randomizer, got {candidates!r}")
-    return list(candidates)
+def central_error(domain: Domain, epsilon: float, n: int) -> float:
+    """Root mean square error of a trusted curator who adds discrete Laplace noise: what no protocol here is expected to beat.
+
+    Parameters
+    ----------
+    domain : Domain
+        Categories, sets, numbers or vectors of numbers.
+    epsilon : float
+        Pure central eps, > 0.
+    n : int
+        Number of users.
+
+    Returns
+    -------
+    float
+        For counts the noise has Pr[k] proportional to a^|k|, variance 2a/(1-a)^2, with a = e^(-epsilon/s), s the L1 sensitivity
+        to the replacement of one user: 1 for a bit (its two counts are one number), 2 for a category, twice the size for a
+        set. For means, Laplace noise of the same sensitivity over n. NaN for other domains.
+
+    Examples
+    --------
+    >>> round(central_error(Categories(16), 1.0, 1000), 3)
+    2.799
+    """
+    epsilon = check_number("epsilon", epsilon, "a number > 0 (nats)", low=math.nextafter(0.0, 1.0))
+    if isinstance(domain, (Categories, Sets)):
+        sensitivity = 2.0 * domain.s if isinstance(domain, Sets) else min(2.0, domain.d - 1.0)
+        a = math.exp(-epsilon / sensitivity)
+        return math.sqrt(2 * a) / -math.expm1(-epsilon / sensitivity)
+    if isinstance(domain, (Interval, Box, Digits)):
+        return math.sqrt(2) * 2 * domain.half * math.prod(domain.shape) / (epsilon * check_users(n))
+    return math.nan
 
 
-def _randomizer(candidate: Any) -> Randomizer:
-    if isinstance(candidate, SingleMessage):
-        return candidate.randomizer
-    if not isinstance(candidate, Randomizer):
-        raise ValueError(f"candidates must be randomizers, got {candidate!r}")
-    return candidate
+def _row(found: Protocol, n: int, delta: float, data: Any, seed: int | None) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "protocol": found.name,
+        "local_epsilon": found.local_epsilon,
+        "epsilon": float(epsilon_at(found, n, delta)),
+        "messages": found.messages_per_user,
+        "bits": found.messages_per_user * found.bits_per_message,
+    }
+    if data is None:
+        return row | {"rmse": _expected(found, n)}
+    run = simulate(found, data, delta=delta, seed=seed)
+    return row | {"rmse": run.expected_rmse, "observed_rmse": run.rmse}
 
 
-def _expected(randomizer: Randomizer, n: int) -> float:
+def _listed(candidates: Any) -> list[Protocol | Callable[[float, float, int], Protocol]]:
+    if isinstance(candidates, (Randomizer, Protocol, str)) or not isinstance(candidates, Sequence) or not candidates:
+        raise ValueError(f"candidates must be a list of at least one randomizer or protocol, got {candidates!r}")
+    found = [SingleMessage(c) if isinstance(c, Randomizer) else c for c in candidates]
+    for candidate in found:
+        if isinstance(candidate, type) or not (isinstance(candidate, Protocol) or callable(candidate)):
+            raise ValueError(f"candidates must be randomizers, protocols or callables that make one, got {candidate!r}")
+    return found
+
+
+def _one_domain(made: list[Protocol]) -> None:
+    for other in made[1:]:
+        # Numbers that are rounded to digits are numbers of the same range.
+        first, second = (_plain(p.domain) for p in (made[0], other))
+        if first != second:
+            raise ValueError(f"candidates must have one domain, got {made[0].domain!r} and {other.domain!r}")
+
+
+def _plain(domain: Domain) -> Domain:
+    if not isinstance(domain, Digits):
+        return domain
+    return Interval(domain.low, domain.high) if domain.dim is None else Box(domain.dim, domain.low, domain.high)
+
+
+def _number(n: int | None, data: Any, domain: Domain) -> int:
+    held = len(domain.collect(data))
+    if n is not None and check_users(n) != held:
+        raise ValueError(f"n must be the number of data, {held}, or None, got {n}")
+    return held
+
+
+def _expected(protocol: Protocol, n: int) -> float:
     """Root of the mean exact variance for n users like the domain's examples."""
-    domain = randomizer.domain
+    domain = protocol.domain
     values = domain.validate(domain.example(STANDING, np.random.default_rng(STANDING_SEED)))
-    return float(np.sqrt(np.mean(randomizer.variance(domain.total(values) * (n / STANDING), n))))
+    return float(np.sqrt(np.mean(protocol.variance(domain.total(values) * (n / STANDING), n))))

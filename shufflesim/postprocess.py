@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ._checks import USERS_MAX, check_integer, check_number, check_users
+from ._checks import USERS_MAX, check_integer, check_number, check_users, plain
 from .domains import Array
 
 # Largest relative excess of the likelihood equations at which the iteration for maximum likelihood stops, and its most steps.
@@ -138,7 +138,7 @@ def maximum_likelihood(histogram: Any, law: Any, *, tolerance: float = TOLERANCE
         rule = "law must be a matrix of numbers with one column per entry of the histogram"
         raise ValueError(f"{rule}, got {matrix.dtype} of shape {matrix.shape} for {counts.shape}")
     if counts.max() > USERS_MAX:
-        raise ValueError(f"histogram must hold at most {USERS_MAX:.0e} users, got {counts.max()!r}")
+        raise ValueError(f"histogram must hold at most {USERS_MAX:.0e} users, got {plain(counts.max())!r}")
     if counts.min() < 0 or counts.sum() == 0 or not np.all(np.isfinite(matrix)) or matrix.min() < 0:
         raise ValueError("histogram and law must be non-negative, the histogram not all 0, got other entries")
     seen = counts > 0

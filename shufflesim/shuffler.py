@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ._checks import check_size
 from .domains import Array
 
 
@@ -25,8 +26,20 @@ class Encoded:
     sizes: Array | None = None
 
 
+@dataclass(frozen=True)
 class Shuffler:
     """A trusted shuffler.
+
+    Parameters
+    ----------
+    minimum_batch : int
+        Number of users without whom nothing is released; >= 1. Deployed shufflers have such a threshold, since few users
+        hide nobody (Bittau et al., "Prochlo: strong privacy for analytics in the crowd", SOSP 2017).
+
+    Raises
+    ------
+    ValueError
+        If minimum_batch is out of its range.
 
     Notes
     -----
@@ -40,6 +53,11 @@ class Shuffler:
     >>> sorted(shuffled.tolist())
     [1, 2, 3]
     """
+
+    minimum_batch: int = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "minimum_batch", check_size("minimum_batch", self.minimum_batch, low=1))
 
     def shuffle(self, encoded: Encoded, rng: np.random.Generator) -> Array:
         """All messages in a uniformly random order, without any trace of their senders.
@@ -55,5 +73,21 @@ class Shuffler:
         -------
         ndarray
             A new array; the messages handed in are not changed.
+
+        Raises
+        ------
+        ValueError
+            If the messages are from fewer than `minimum_batch` users; without `sizes` every message is a user's.
         """
-        return encoded.messages[rng.permutation(encoded.messages.shape[0])]
+        self.admit(encoded.messages.shape[0] if encoded.sizes is None else len(encoded.sizes))
+        return self.permute(encoded.messages, rng)
+
+    def permute(self, messages: Array, rng: np.random.Generator) -> Array:
+        """Any part of a batch in a uniformly random order, whatever its size: whether to release the batch is not asked."""
+        return messages[rng.permutation(messages.shape[0])]
+
+    def admit(self, number: int, what: str = "users") -> None:
+        """Refuse a batch of fewer than `minimum_batch`."""
+        if number < self.minimum_batch:
+            rule = f"minimum_batch must be reached before anything is released, {self.minimum_batch}"
+            raise ValueError(f"{rule}, got {number} {what}")

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ._checks import check_delta, check_integer, check_number
+from ._sampling import child, seed_root
 from .domains import Array, Categories, Counts, Domain
 from .population import Population, Received, Senders
 from .protocol import Protocol
@@ -101,10 +102,10 @@ def simulate(
         raise ValueError(f"method must be 'users' or 'counts', got {method!r}")
     if population is not None and not (isinstance(population, Population) and method == "users"):
         raise ValueError(f"population must be a Population and method 'users', got {population!r} and {method!r}")
-    minimum_batch = check_integer("minimum_batch", minimum_batch, low=1)
+    shuffler = Shuffler(minimum_batch)
     if progress is not None and not callable(progress):
         raise ValueError(f"progress must be callable, got {progress!r}")
-    root = _root(seed)
+    root = seed_root(seed)
     block = max(1, min(BLOCK, BLOCK_DRAWS // protocol.width))
     chunk = BLOCK if chunk_size is None else check_integer("chunk_size", chunk_size, low=1)
 
@@ -139,8 +140,7 @@ def simulate(
         aggregate, messages = _draw_counts(protocol, groups, n, root)
     if population is None:
         crowd = Received(n, 0, 0)
-    if crowd.users < minimum_batch:
-        raise ValueError(f"minimum_batch must be reached before anything is released, {minimum_batch}, got {crowd.users} users")
+    shuffler.admit(crowd.users)
     counted = crowd.users - round(crowd.rejected / protocol.messages_per_user)
     if counted < 1:
         raise ValueError(f"population must leave at least one user with valid messages, got {population!r} for {n} users")
@@ -165,27 +165,16 @@ def simulate(
     )
 
 
-def child(root: np.random.SeedSequence, index: int) -> np.random.SeedSequence:
-    """Child `index` of a seed, the one that `root.spawn` would return in that place, without spawning the others."""
-    return np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, index), pool_size=root.pool_size)
-
-
-def _root(seed: int | np.random.SeedSequence | None) -> np.random.SeedSequence:
-    if isinstance(seed, np.random.SeedSequence):
-        return seed
-    return np.random.SeedSequence() if seed is None else np.random.SeedSequence(check_integer("seed", seed, low=0))
-
-
 def _run_block(
     protocol: Protocol, part: Array, seed: np.random.SeedSequence, senders: Senders | None, crowd: Received
 ) -> tuple[Array, int]:
     """Aggregate and number of messages of one block of users."""
     rng = np.random.default_rng(seed)
     if senders is None:
-        shuffled = Shuffler().shuffle(protocol.encode(part, rng), rng)
+        shuffled = Shuffler().permute(protocol.encode(part, rng).messages, rng)
         return protocol.aggregate(shuffled), shuffled.shape[0]
     sent = senders.encode(part, np.random.default_rng(child(seed, 0)), rng)
-    shuffled = Shuffler().shuffle(sent.encoded, rng)
+    shuffled = Shuffler().permute(sent.encoded.messages, rng)
     accepted = senders.accepted(shuffled)
     crowd.add(sent.present, sent.faulty, shuffled.shape[0] - accepted.shape[0])
     return protocol.aggregate(accepted), shuffled.shape[0]

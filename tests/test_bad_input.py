@@ -2,20 +2,24 @@
 
 import dataclasses
 import math
+import re
 
 import numpy as np
 import pytest
 
 import shufflesim as ss
 from shufflesim import catalogue
+from shufflesim.datasets import zipf
+from shufflesim.domains import Categories, Plane
+from shufflesim.mechanisms import GRR
 
 MECHANISMS = catalogue.mechanisms()
 EXAMPLES = [m for cls in MECHANISMS.values() for m in cls.examples()]
 FIRST = [next(cls.examples()) for cls in MECHANISMS.values()]
 
-NUMBERS = [math.nan, math.inf, -math.inf, "1", True, 1 + 1j, [1.0]]
-BUDGETS = [*NUMBERS, 0, -1, 701, None]
-COUNTS = [*NUMBERS, 0, -3, 2.5, 3.0, 2**70]
+NUMBERS = [math.nan, math.inf, -math.inf, "1", True, 1 + 1j, [1.0], np.float64(math.nan), np.float32(math.inf)]
+BUDGETS = [*NUMBERS, 0, -1, 701, None, np.float64(-0.5)]
+COUNTS = [*NUMBERS, 0, -3, 2.5, 3.0, 2**70, np.int64(-3), np.float64(2.5)]
 BUDGET_NAMES = ("epsilon", "epsilon1", "epsilon2")
 COUNT_NAMES = ("d", "k", "l", "s", "K", "B", "dim")
 
@@ -44,6 +48,34 @@ def test_a_bad_parameter_is_refused_by_name_and_value(good, name, bad):
     assert "\n" not in text
     assert name in text
     assert "got" in text
+    assert "np." not in text
+
+
+HALF, MINUS = np.float64(0.5), np.int64(-2)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: ss.Channel([[0.5, 0.5], [1.25, -0.25]]), "channel must be finite and >= 0, got -0.25 as its smallest entry"),
+        (lambda: ss.Counts(np.array([3, -2])), "counts must be integers >= 0, got -2 at position 1"),
+        (lambda: ss.VariationRatio(np.float64(math.nan), 0.1, 3), "p must be a number, got nan"),
+        (lambda: ss.epsilon(GRR(1.0, 3), 100, np.float64(1.5)), "delta must be in (0, 1), got 1.5"),
+        (lambda: ss.epsilon(GRR(1.0, 3), HALF, 0.1), "n must be an integer >= 1, got 0.5"),
+        (lambda: ss.delta(GRR(1.0, 3), 100, np.float64(math.inf)), "eps must be finite numbers, got inf"),
+        (lambda: ss.calibrate(lambda e: GRR(e, 3), 100, 0.1, 1.0, within=(HALF, -HALF)), "low < high, got (0.5, -0.5)"),
+        (lambda: ss.categorical(np.array([7, 7])), "the domain must have at least 2 categories, got [7]"),
+        (lambda: ss.categorical(np.array([7, 8]), domain=np.array([7, 9])), "must be in the domain, got 8 at position 1"),
+        (lambda: Categories(3).validate(np.array([0.5, 1.0])), "got float64 such as 0.5"),
+        (lambda: Plane(x=(HALF, HALF), y=(0, 1)), "got (0.5, 0.5)"),
+        (lambda: ss.simulate(GRR(1.0, 3), [0, 1], delta=0.1, seed=MINUS), "seed must be an integer >= 0, got -2"),
+        (lambda: zipf(10, HALF, seed=1), "got 0.5"),
+    ],
+)
+def test_numpy_scalars_are_shown_as_plain_numbers(call, message):
+    with pytest.raises(ValueError, match=re.escape(message)) as refused:
+        call()
+    assert "np." not in str(refused.value)
 
 
 @pytest.mark.parametrize("good", FIRST, ids=lambda m: type(m).__name__)

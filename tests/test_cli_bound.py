@@ -71,9 +71,16 @@ def test_bound_json_and_csv_are_the_table_of_the_library(name):
     pd.testing.assert_frame_equal(read, expected, check_exact=True)
 
 
-def test_bound_prints_each_number_on_its_side_and_marks_what_is_not_proved():
+@pytest.mark.parametrize(("columns", "most"), [(80, 45), (120, 35)])
+def test_bound_prints_each_number_on_its_side_and_marks_what_is_not_proved(monkeypatch, columns, most):
+    monkeypatch.setenv("COLUMNS", str(columns))
     expected = ss.bound_table(GRR(1.0, 3), 100, 1e-6)
     text = ok(*GRR_BOUND, "--delta", "1e-6").stdout
+    assert max(map(len, text.splitlines())) <= columns
+    assert len(text.splitlines()) <= most
+    words = " ".join(text.split())
+    assert f"smallest sound upper bound: {expected['note'][0].rpartition(': ')[2]}" in words
+    assert words.count("may lie below the truth") == (~expected["sound"]).sum()
     for row in expected.to_dict("records"):
         line = next(line for line in text.splitlines() if line.startswith(f"{row['bound']} "))
         _, side, sound, eps, ratio = line.split()[:5]
@@ -175,6 +182,12 @@ def test_bound_refuses(args, message):
 def test_parameters_are_refused(pairs, message):
     flags = [part for pair in pairs for part in ("-p", pair)]
     assert message in refused("bound", "grr", *flags, "-n", 10, "--delta", 0.1)
+
+
+@pytest.mark.parametrize("pairs", [[], ["-p", "randomizers=grr"], ["-p", "epsilon=1"]])
+def test_what_is_made_of_randomizers_is_left_to_python(pairs):
+    message = refused("bound", "parallel", *pairs, "-n", 10, "--delta", 0.1)
+    assert "parallel must be built in Python from other randomizers, such as Parallel([GRR(" in message
 
 
 @pytest.mark.parametrize(

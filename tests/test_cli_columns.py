@@ -173,6 +173,11 @@ def test_domain_labels_must_have_the_type_of_the_column(labels, line, message):
         ("x.csv", b"city,city\nA,1\n", "must name one column, got 'city', which is there 2 times"),
         ("x.csv", b"city,age\nA,1\nNew York, NY,2\n", "Row #3: Expected 2 columns, got 3"),
         ("x.csv", b"city,age\n\xff\xfe\x00,1\n", "cannot read 'x.csv'"),
+        (
+            "x.csv",
+            b"age,city\n" + b"1,A\n" * 9999 + b"2,\xff\n",
+            "cannot read 'x.csv': column 'city': Row #10001: CSV conversion error",
+        ),
         ("x.csv", bytes(range(128, 256)) * 20, "cannot read 'x.csv': not UTF-8 text"),
         ("x.parquet", bytes(range(256)) * 20, "cannot read 'x.parquet': Parquet magic bytes not found"),
         ("x.csv.gz", GOOD, "cannot read 'x.csv.gz': Not a gzipped file"),
@@ -287,7 +292,8 @@ def test_numbers_are_taken_as_they_are():
 @pytest.mark.parametrize(
     ("cells", "args", "message"),
     [
-        ("1\nx\n", [], "Row #3: CSV conversion error to double: invalid value 'x'"),
+        ("1\nx\n", [], "column 'x' must hold numbers, got 'x' in row 2"),
+        ('1\n"two\nlines"\n', [], r"column 'x' must hold numbers, got 'two\nlines' in row 2"),
         ("1\n2\n", [], "values must be in [0, 1], got 2.0 at position 1"),
         ("1\ninf\n", [], "values must be in [0, 1], got inf at position 1"),
         ("1\nNaN\n", [], "must have no missing values, got 1 in 2 rows, the first in row 2"),

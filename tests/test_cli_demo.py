@@ -79,4 +79,5 @@ def test_demo_says_which_folder_cannot_be_written(monkeypatch):
 def test_demo_refuses():
     Path("file").write_text("")
     assert "--out must be a writable folder, got 'file': File exists" in refused("demo", "--out", "file")
+    assert "'--out': must be the name of a folder, got ''" in refused("demo", "--out", "")
     assert "'--seed'" in refused("demo", "--seed", "x")

@@ -26,6 +26,7 @@ pytestmark = pytest.mark.usefixtures("elsewhere")
         (["--chunk-size", "0"], "chunk_size must be an integer >= 1, got 0"),
         (["--method", "count"], "'count' is not one of 'users', 'counts'"),
         (["--delta", "1"], "delta must be in (0, 1), got 1.0"),
+        (["--out", ""], "'--out': must be the name of a folder, got ''"),
         (["--out", "data.csv"], "--out must be a writable folder, got 'data.csv': File exists"),
         (["--out", "data.csv/sub"], "--out must be a writable folder"),
         (["--dataset", "flights"], "exactly one of --data and --dataset must be given, got both"),

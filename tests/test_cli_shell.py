@@ -42,9 +42,22 @@ def test_list_names_everything_installed():
     assert rows["grr"]["summary"].startswith("GRR on d categories")
     assert rows["laplace"]["domain"] == "Real numbers in [low, high]"
     assert rows["rr"]["domain"].endswith("(d = 2)")
-    table = ok("list").stdout
-    assert all(name in table for name in rows)
-    assert "low=0.0" in table
+
+
+def test_list_has_two_lines_an_entry(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    rows = json.loads(ok("list", "--json").stdout)
+    lines = ok("list").stdout.splitlines()[2:]
+    assert len(lines) <= 2 * len(rows) + 3
+    assert max(map(len, lines)) <= 80
+    for row in rows:
+        place = next(i for i, line in enumerate(lines) if line.startswith(f"{row['name']} "))
+        assert lines[place].split()[1] == row["kind"]
+        assert all(parameter["name"] in " ".join(lines[place : place + 2]) for parameter in row["parameters"])
+        below = lines[place + 1].strip()
+        assert row["summary"].startswith(below.removesuffix(" ...")) or lines[place].endswith(",")
+    assert "epsilon, low=0.0, high=1.0" in "\n".join(lines)
+    assert "randomizers (in Python only)" in "\n".join(lines)
 
 
 # Help and streams
@@ -61,7 +74,8 @@ def test_help_has_an_example(command):
 
 def test_the_examples_in_the_help_run():
     for command in ("list", "bound", "run"):
-        for line in re.findall(r"\n +shufflesim (.*)", ok(command, "--help").stdout):
+        text = ok(command, "--help").stdout.replace("\\\n", "")
+        for line in re.findall(r"\n +shufflesim (.*)", text):
             if "my.csv" not in line:
                 ok(*line.split())
 

@@ -1,6 +1,7 @@
 """Every mechanism and protocol: conformance of each example, exact parameters, decoders, both sampling paths."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -42,6 +43,19 @@ def test_randomizer_conforms(randomizer):
 def test_protocol_conforms(protocol):
     report = ss.check_protocol(protocol)
     assert report.passed, str(report)
+
+
+@pytest.mark.parametrize("cls", catalogue.mechanisms().values(), ids=lambda cls: cls.__name__)
+def test_the_docstring_says_what_data_are_taken_and_from_which_paper(cls):
+    """One line each; the stated shapes are those of the domain, with the class's parameters in them."""
+    lines = [line.strip() for line in vars(cls)["__doc__"].splitlines()]
+    (data,) = (line for line in lines if line.startswith("Data: "))
+    (source,) = (line for line in lines if line.startswith("Source: "))
+    assert re.search(r"\b(19|20)\d\d\b", source)
+    stated = [[size for size in found.split(", ") if size] for found in re.findall(r"shape \(n, ?(.*?)\)", data)]
+    for example in cls.examples():
+        shapes = [tuple(int(size) if size.isdigit() else getattr(example, size, None) for size in sizes) for sizes in stated]
+        assert example.domain.shape in shapes
 
 
 MAKERS = {

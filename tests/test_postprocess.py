@@ -20,6 +20,7 @@ from shufflesim.mechanisms import (
     PrivSet,
     PrivUnit,
 )
+from shufflesim.protocols import BallsIntoBins
 
 SAMPLES = [
     np.array([-2.0, 6.0, 8.0]),
@@ -144,7 +145,7 @@ def test_comparison_ranks_at_equal_central_privacy():
     assert table["relative_rmse"].iloc[0] == 1
     for row in table.to_dict("records"):
         assert 0.05 * (1 - 1e-4) <= row["epsilon"] <= 0.05
-    grr = table[table["randomizer"].str.startswith("GRR")].iloc[0]
+    grr = table[table["protocol"].str.startswith("GRR")].iloc[0]
     one = GRR(grr["local_epsilon"], 200)
     total = np.full(200, 500.0)
     assert grr["rmse"] == pytest.approx(np.sqrt(one.variance(total, 100_000).mean()))
@@ -197,16 +198,17 @@ def test_different_questions_are_not_compared(pair):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (([], 10, 1e-6), "candidates must be a list of at least one randomizer"),
-        ((GRR(1.0, 4), 10, 1e-6), "candidates must be a list of at least one randomizer"),
-        (([3], 10, 1e-6), "candidates must be randomizers, got 3"),
+        (([], 10, 1e-6), "candidates must be a list of at least one randomizer or protocol"),
+        ((GRR(1.0, 4), 10, 1e-6), "candidates must be a list of at least one randomizer or protocol"),
+        (([3], 10, 1e-6), "candidates must be randomizers, protocols or callables that make one, got 3"),
         (([GRR(1.0, 4), GRR(1.0, 5)], 10, 1e-6), "candidates must have one domain"),
         (([GRR(1.0, 4), Laplace(1.0)], 10, 1e-6), "candidates must have one domain"),
         (([GRR(1.0, 4)], None, 1e-6), "n must be given where there are no data"),
         (([GRR(1.0, 4)], 10, 0), r"delta must be in \(0, 1\)"),
         (([GRR(1.0, 4)], 10, 1e-6, -1), "epsilon must be a number > 0"),
+        (([BallsIntoBins.for_target], 10, 1e-6), "epsilon must be given where all candidates are callables"),
     ],
-    ids=lambda v: str(v)[:30],
+    ids=lambda v: str(v).partition(" at 0x")[0][:30],
 )
 def test_bad_comparisons_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):

@@ -17,6 +17,7 @@ from .pairs import Pairs
 from .present import present
 from .ratio import VariationRatio
 from .renyi import renyi
+from .swapped import Swapped
 from .table import Table
 from .two_level import TwoLevel
 
@@ -35,6 +36,7 @@ __all__ = [
     "Part",
     "PlanarLaplacePair",
     "Round",
+    "Swapped",
     "Table",
     "TwoLevel",
     "UnreachableError",

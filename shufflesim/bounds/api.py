@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from .._checks import check_delta, check_number, nearest
+from .._checks import check_delta, check_number, nearest, plain
 from .bracket import Bracket, Side
 from .claim import BOUNDS, Claim, Ends, Value
 from .crowd import Crowd
@@ -88,7 +88,7 @@ def delta(
     rtol = _check_rtol(rtol)
     values = np.asarray(eps)
     if values.dtype.kind not in "fiu" or not np.all(np.isfinite(values)):
-        raise ValueError(f"eps must be finite numbers, got {eps!r}")
+        raise ValueError(f"eps must be finite numbers, got {plain(eps)!r}")
     candidates = _select(x, crowd, bound)
     if values.ndim == 0:
         return _delta_of(candidates, float(values), x.local_epsilon, rtol)
@@ -223,7 +223,7 @@ def amplification_ratio(local: float, central: float) -> float:
 def _check_rtol(rtol: Any) -> float:
     number = check_number("rtol", rtol, "in (0, 1)", low=0.0, high=1.0)
     if number in (0.0, 1.0):
-        raise ValueError(f"rtol must be in (0, 1), got {rtol!r}")
+        raise ValueError(f"rtol must be in (0, 1), got {plain(rtol)!r}")
     return number
 
 
@@ -244,7 +244,8 @@ def _select(x: Bounded, crowd: Crowd, bound: str) -> list[Claim]:
         raise ValueError(f"bound must be one of {', '.join(BOUNDS)}, got {bound!r}; {nearest(str(bound), BOUNDS)}")
     if not chosen:
         known = ", ".join(["sound", *(c.bound for c in claims)])
-        raise ValueError(f"bound={bound!r} does not apply to {x!r}; what applies: {known}")
+        why = getattr(x, "undeclared", "")
+        raise ValueError(f"bound={bound!r} does not apply to {x!r}; what applies: {known}" + (f" ({why})" if why else ""))
     return chosen
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .._checks import EPSILON_MAX, USERS_MAX, check_delta, check_number, check_users, nearest
+from .._checks import EPSILON_MAX, USERS_MAX, check_delta, check_number, check_users, nearest, plain
 from .api import Bounded, epsilon
 from .api import delta as delta_at
 from .bracket import Bracket
@@ -113,7 +113,7 @@ def calibrate(
         raise ValueError(f"find must be 'largest' or 'smallest', got {find!r}; {nearest(str(find), ('largest', 'smallest'))}")
     if n is None:
         if n_honest is not None or within is not None:
-            got = f"n_honest={n_honest!r}, within={within!r}"
+            got = f"n_honest={n_honest!r}, within={plain(within)!r}"
             raise ValueError(
                 f"n_honest and within must be left out for n=None, where the number of users is searched for, got {got}"
             )
@@ -132,7 +132,7 @@ def calibrate(
 def _positive(name: str, value: Any) -> float:
     number = check_number(name, value, "a number > 0 (nats)", low=0.0)
     if number == 0:
-        raise ValueError(f"{name} must be a number > 0 (nats), got {value!r}")
+        raise ValueError(f"{name} must be a number > 0 (nats), got {plain(value)!r}")
     return number
 
 
@@ -143,13 +143,13 @@ def _range(within: Any, epsilon: float) -> tuple[float, float]:
     try:
         low, high = within
     except (TypeError, ValueError):
-        raise ValueError(f"within must be two numbers (low, high), got {within!r}") from None
+        raise ValueError(f"within must be two numbers (low, high), got {plain(within)!r}") from None
     if all(isinstance(v, (int, np.integer)) and not isinstance(v, bool) for v in (low, high)):
         low, high = int(low), int(high)
     else:
         low, high = (check_number("within", v, "two finite numbers (low, high)") for v in (low, high))
     if not low < high:
-        raise ValueError(f"within must be two numbers low < high, got {within!r}")
+        raise ValueError(f"within must be two numbers low < high, got {plain(within)!r}")
     return low, high
 
 
@@ -188,10 +188,27 @@ class _Search:
             )
         guess = far if self.likely(far) else _bisect(near, far, self.likely)
         found = self.at(guess)
-        return found if self._meets(found) else self.at(_bisect(near, guess, lambda p: self._meets(self.at(p))))
+        if self._meets(found):
+            return found
+        return self.at(_bisect(*_stepped_back(near, guess, self._reached), self._reached))
+
+    def _reached(self, parameter: float) -> bool:
+        return self._meets(self.at(parameter))
 
     def _meets(self, found: Calibration) -> bool:
         return bool(found.epsilon.upper <= self.target)
+
+
+def _stepped_back(good: float, bad: float, holds: Callable[[float], bool]) -> tuple[float, float]:
+    """A parameter that holds and one that does not: from `bad` in growing steps towards `good`, as it misses by little."""
+    whole = isinstance(good, int) and isinstance(bad, int)
+    step = 1 if whole else PARAMETER_RTOL * abs(bad)
+    while abs(good - bad) > step > 0:
+        tried = bad + step if good > bad else bad - step
+        if holds(tried):
+            return tried, bad
+        bad, step = tried, 4 * step
+    return good, bad
 
 
 def _bisect(good: float, bad: float, holds: Callable[[float], bool]) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import check_delta, check_integer, check_number
+from .._checks import check_delta, check_integer, check_number, plain
 from .api import Bounded, claims_of
 from .api import delta as delta_at
 from .api import epsilon as epsilon_at
@@ -145,7 +145,7 @@ def compose(rounds: Round | Iterable[Round], *, delta: float | None = None, eps:
     """
     parts = _checked(rounds)
     if (delta is None) == (eps is None):
-        raise ValueError(f"exactly one of delta and eps must be given, got delta={delta!r}, eps={eps!r}")
+        raise ValueError(f"exactly one of delta and eps must be given, got delta={plain(delta)!r}, eps={plain(eps)!r}")
     total = sum(r.times for r in parts)
     if delta is not None:
         delta = check_delta(delta)

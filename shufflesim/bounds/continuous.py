@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
+from .._checks import plain
 from .table import Array, Table
 
 # Cells between the centre and each of user 1's inputs. Spreading a cell raises the variance of X, and so eps, in proportion to
@@ -197,9 +198,9 @@ def _revealed(radius: float) -> Array:
 def _check_finite(**numbers: float) -> None:
     for name, number in numbers.items():
         if not math.isfinite(number):
-            raise ValueError(f"{name} must be finite, got {number!r}")
+            raise ValueError(f"{name} must be finite, got {plain(number)!r}")
 
 
 def _check_distance(d01: float) -> None:
     if not 0 <= d01 < math.inf:
-        raise ValueError(f"a distance must be finite and >= 0, got d01={d01!r}")
+        raise ValueError(f"a distance must be finite and >= 0, got d01={plain(d01)!r}")

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from .._checks import plain
 from .claim import Claim
 from .crowd import Crowd
 from .table import Array, Table
@@ -71,7 +72,7 @@ class VariationRatio:
             if value is None and name in ("q1", "q_star"):
                 continue
             if isinstance(value, bool) or not _is_number(value) or math.isnan(value):
-                raise ValueError(f"{name} must be a number, got {value!r}")
+                raise ValueError(f"{name} must be a number, got {plain(value)!r}")
             object.__setattr__(self, name, float(value))
         if self.p < 1:
             raise ValueError(f"p must be >= 1, got {self.p!r}")

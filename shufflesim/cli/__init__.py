@@ -12,6 +12,7 @@ from .demo import demo
 from .listing import list_
 from .run import run
 from .shell import Shell
+from .shuffle import shuffle
 
 __all__ = ["main"]
 
@@ -29,11 +30,12 @@ def main() -> None:
       shufflesim calibrate grr -p d=100 --find epsilon -n 1e6 --delta 1e-8 --epsilon 0.05
       shufflesim compare --epsilon 1 --delta 1e-8 --dataset flights --column carrier grr oue local-hash
       shufflesim run grr -p epsilon=2 --dataset flights --column dest --delta 1e-8 --seed 7
+      shufflesim shuffle messages.parquet shuffled.parquet --column message
       shufflesim check my_randomizer.py:MyRandomizer -p epsilon=1
 
     Exit status: 0 ok, 1 a check failed, 2 bad input (one line on stderr).
     """
 
 
-for command in (list_, bound, calibrate, compare, run, demo, check):
+for command in (list_, bound, calibrate, compare, run, shuffle, demo, check):
     main.add_command(command)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import click
@@ -24,6 +27,36 @@ class Users(click.ParamType):
         except ValueError:
             self.fail(f"must be a number such as 10000 or 1e6, got {value!r}", param, ctx)
         return int(number) if number.is_integer() else number
+
+
+class Size(click.ParamType):
+    """A number of bytes such as 256MB (10^6 each) or 256MiB (2^20 each)."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """An integer; the library judges its range."""
+        if isinstance(value, int):
+            return value
+        found = re.fullmatch(r"(\d+(?:\.\d+)?) ?(?:([kmgt])(i?))?b?", value.strip().lower())
+        if found is None:
+            self.fail(f"must be a size such as 256MB or 2GiB, got {value!r}", param, ctx)
+        number, prefix, binary = found.groups()
+        power = 0 if prefix is None else 1 + "kmgt".index(prefix)
+        return int(Decimal(number) * (1024 if binary else 1000) ** power)
+
+
+class Folder(click.Path):
+    """A folder for results; an empty name, which would be the current one, is a mistake (an unset variable, say)."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """A path."""
+        if value == "":
+            self.fail("must be the name of a folder, got ''", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 def read_value(text: str) -> Any:

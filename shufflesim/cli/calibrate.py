@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("name")
 @parameters_option
-@click.option("--find", "parameter", required=True, help="Parameter to search for, such as epsilon or dummies; or n.")
+@click.option(
+    "--find", "parameter", help="Parameter to search for, such as epsilon or dummies; or n.  [default: what a protocol offers]"
+)
 @click.option("--smallest", is_flag=True, help="Search for the smallest that is enough, not the largest that is allowed.")
 @click.option("--within", nargs=2, metavar="LOW HIGH", help="Where to search; two integers for an integer parameter.")
 @click.option("-n", "--users", "n", type=Users(), help="Number of users; leave it out for --find n.")
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 def calibrate(
     name: str,
     parameters: dict[str, Any],
-    parameter: str,
+    parameter: str | None,
     smallest: bool,
     within: tuple[str, str] | None,
     n: int | float | None,
@@ -41,10 +43,12 @@ def calibrate(
 ) -> None:
     """Find the parameter of a mechanism or protocol that meets a privacy target, by its sound bound.
 
-    The central eps that is printed is at most the target.
+    The central eps that is printed is at most the target. A protocol is calibrated without --find as well, to the least noise;
+    what its own paper's calibration gives for the same target is printed beside it.
 
     \b
     Examples:
+      shufflesim calibrate fake-users -p d=16 -p fakes=1 -n 1e6 --delta 1e-8 --epsilon 0.5
       shufflesim calibrate grr -p d=100 --find epsilon -n 1e6 --delta 1e-8 --epsilon 0.05
       shufflesim calibrate balls-into-bins -p d=16 --find dummies --smallest --within 1 1000 -n 1e4 --delta 1e-8 --epsilon 0.3
       shufflesim calibrate grr -p epsilon=2 -p d=100 --find n --delta 1e-8 --epsilon 0.05
@@ -52,6 +56,13 @@ def calibrate(
     from shufflesim import calibrate as search
     from shufflesim import catalogue
 
+    if parameter is None:
+        if smallest or within or n_honest is not None or dropout or sampling != 1:
+            raise click.UsageError(
+                "--find must be given with --smallest, --within, --n-honest, --dropout and --sampling, got none"
+            )
+        _calibrate_protocol(name, parameters, n, delta, epsilon, as_json)
+        return
     if (parameter == "n") != (n is None):
         raise click.UsageError(f"-n must be given exactly if --find is not n, got --find {parameter} and -n {n}")
     if parameter in parameters:
@@ -86,6 +97,42 @@ def calibrate(
         )
     else:
         _print(found, parameter, epsilon, delta)
+
+
+def _calibrate_protocol(
+    name: str, parameters: dict[str, Any], n: int | float | None, delta: float, epsilon: float, as_json: bool
+) -> None:
+    """By the protocol's own search for a target, with its paper's calibration beside it."""
+    from shufflesim import Protocol, catalogue
+    from shufflesim import epsilon as epsilon_at
+    from shufflesim._checks import check_users
+
+    with refusing():
+        entry = catalogue.find(name)
+        if not issubclass(entry, Protocol):
+            raise ValueError(f"--find must be given for the mechanism {name!r}, got none")
+        users = check_users(n)
+        found = catalogue.call(entry.for_target, name, {"epsilon": epsilon, "delta": delta, "n": users, **parameters})
+        reached = epsilon_at(found, users, delta)
+    try:
+        paper = catalogue.call(entry.original, name, {"epsilon": epsilon, "delta": delta, "n": users, **parameters})
+        original, ratio, why = repr(paper), epsilon / float(epsilon_at(paper, users, delta)), ""
+    except ValueError as error:
+        original, ratio, why = None, None, str(error)
+    if as_json:
+        document = {"subject": repr(found), "n": users, "target": {"epsilon": epsilon, "delta": delta}}
+        document |= {"epsilon": {"lower": reached.lower, "upper": reached.upper}}
+        show_json(document | {"original": original, "extra_amplification_ratio": ratio, "original_refused": why})
+        return
+    made = table("calibration", "what it makes", "central eps <=", wrap=("what it makes",))
+    made.add_row("exact", repr(found), number(reached.upper, "upper"))
+    if original is None or ratio is None:
+        made.add_row("its paper's", f"refused: {why}", "")
+    else:
+        made.add_row("its paper's", original, number(epsilon / ratio, "upper"))
+    show(f"{name}, n = {users:,}, delta = {delta!r}, target eps = {epsilon!r}", made)
+    if ratio is not None:
+        click.echo(f"\nextra amplification ratio (target over what the paper's calibration achieves): {number(ratio, 'lower')}")
 
 
 def _number(text: str) -> int | float:

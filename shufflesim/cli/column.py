@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import datetime
 import gzip
+import re
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,6 +25,9 @@ SUFFIXES = (".csv", ".csv.gz", ".parquet")
 # Characters of a foreign error message, and columns of a file, that are worth a user's line.
 MESSAGE_MAX = 200
 COLUMNS_SHOWN = 10
+# How Arrow speaks of a column, and of a cell that is no number.
+COLUMN_NUMBER = re.compile(r"In CSV column #\d+: ")
+NO_NUMBER = re.compile(r"Row #(\d+): CSV conversion error to double: invalid value '(.*)'", re.DOTALL)
 # Bytes of a file that are looked at together.
 CHUNK = 2**20
 
@@ -201,7 +205,15 @@ def _from_csv(path: Path, column: str, numbers: bool) -> Any:
     )
     # One thread: only then does an error name the row.
     options = arrow_csv.ReadOptions(use_threads=False)
-    return arrow_csv.read_csv(str(path), read_options=options, parse_options=parse, convert_options=convert).column(0)
+    try:
+        return arrow_csv.read_csv(str(path), read_options=options, parse_options=parse, convert_options=convert).column(0)
+    except pa.ArrowInvalid as error:
+        found = NO_NUMBER.search(str(error))
+        if found is None:
+            raise pa.ArrowInvalid(COLUMN_NUMBER.sub(f"column {column!r}: ", str(error))) from None
+        # Arrow counts the header as a row.
+        row, cell = int(found[1]) - 1, found[2][:MESSAGE_MAX]
+        raise click.UsageError(f"column {column!r} must hold numbers, got {cell!r} in row {row}") from error
 
 
 def _refuse_open_quote(path: Path, opened: Callable[..., Any]) -> None:

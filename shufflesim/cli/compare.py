@@ -2,37 +2,41 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from .arguments import json_option, read_value
-from .output import number, printable, progress, show, show_json, table
+from .arguments import Folder, json_option, read_value
+from .output import number, printable, progress, show, show_json, stacked, table, width
 from .run import make_folder
 from .shell import note, refusing
 from .subject import Source, fitted
 
 if TYPE_CHECKING:
     import pandas as pd
+    from rich.console import RenderableType
 
-    from shufflesim import Randomizer
+    from shufflesim import Protocol, Randomizer
 
 # The local budget that candidates are built with before theirs is found.
 START = 1.0
+# Columns that the numbers of a row take.
+NUMBERS = 62
 
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[NAME[:KEY=VALUE,...]]...")
 @click.option("--epsilon", type=float, required=True, help="Central eps (nats) that every candidate keeps, by its sound bound.")
 @click.option("--delta", type=float, required=True, help="Probability in (0, 1).")
-@click.option("--data", type=click.Path(path_type=Path), help="A .csv, .csv.gz or .parquet file.")
+@click.option("--data", type=click.Path(path_type=Path), help="A .csv, .csv.gz or .parquet file; or flights, airports.")
 @click.option("--dataset", metavar="NAME", help="A bundled table instead: flights or airports.")
 @click.option("--column", "columns", multiple=True, required=True, help="The column of the values; repeat for vectors and sets.")
 @click.option("--domain", type=click.Path(path_type=Path), help="Text file: the public categories, one a line.")
 @click.option("--dropna", is_flag=True, help="Leave out rows with a missing value, which are refused otherwise.")
 @click.option("--seed", type=int, help="Makes the runs repeatable.")
-@click.option("--out", type=click.Path(path_type=Path), help="Folder for compare.csv and compare.png.")
+@click.option("--out", type=Folder(), help="Folder for compare.csv and compare.png.")
 @json_option
 def compare(
     names: tuple[str, ...],
@@ -49,90 +53,114 @@ def compare(
 ) -> None:
     """Rank mechanisms at equal central privacy by their error on a column of a table.
 
-    Every mechanism gets the largest local budget whose proved central eps is at most --epsilon, and is run on the data. Without
-    NAMEs these are all installed mechanisms for one category per user. Nothing is written without --out.
+    Every mechanism gets the largest local budget whose proved central eps is at most --epsilon, every protocol the least
+    noise, and is run on the data: error against messages and bits per user. Without NAMEs these are all installed ones for
+    one category per user. Nothing is written without --out.
 
     \b
     Examples:
       shufflesim compare --epsilon 1 --delta 1e-8 --dataset flights --column carrier grr oue local-hash
+      shufflesim compare --epsilon 1 --delta 1e-8 --data flights --column dest --out out/
       shufflesim compare --epsilon 1 --delta 1e-8 --dataset flights --column hour laplace:low=0,high=23 piecewise:low=0,high=23
     """
+    from shufflesim import Randomizer, central_error
     from shufflesim import compare as ranking
 
     notes: list[str] = []
     source = Source(data, dataset, columns, domain, dropna, notes)
-    candidates: list[Randomizer] = []
+    candidates: list[Any] = []
+    made: list[Any] = []
     values: Any = None
-    for name in names or _categorical():
-        try:
-            candidate, values = _candidate(name, source)
-        except click.UsageError as error:
-            # Not what was asked for, if nothing was: a tree needs a power of two categories.
-            if names or not candidates:
-                raise
-            notes.append(f"left out {name}: {error.message}")
-            continue
-        candidates.append(candidate)
+    chosen = names or _categorical()
+    with progress("calibrating", len(chosen)) as update:
+        for done, name in enumerate(chosen, start=1):
+            try:
+                candidate, values = _candidate(name, source, epsilon, delta)
+            except click.UsageError as error:
+                # Not what was asked for, if nothing was: a tree needs a power of two categories.
+                if names or not candidates:
+                    raise
+                notes.append(f"left out {name}: {error.message}")
+                continue
+            if candidate in made and names:
+                same = names[made.index(candidate)]
+                raise click.UsageError(f"NAMEs must stand for different mechanisms, got {same!r} and {name!r}")
+            made.append(candidate)
+            candidates.append(candidate if isinstance(candidate, Randomizer) else lambda *_, found=candidate: found)
+            update(done)
     if out is not None:
         make_folder(out)
     with refusing(), progress("comparing", len(candidates)) as update:
         found = ranking(candidates, None, delta, epsilon, data=values, seed=seed, progress=update)
-    files = [] if out is None else _save(found, out)
+        floor = central_error(made[0].domain, epsilon, len(values))
+    files = [] if out is None else _save(found, floor, out)
     for line in notes:
         note(line)
     if as_json:
-        rows = found.to_dict("records")
-        show_json({"epsilon": epsilon, "delta": delta, "n": len(values), "rows": rows, "files": [str(f) for f in files]})
+        about = {"epsilon": epsilon, "delta": delta, "n": len(values), "central_rmse": floor}
+        show_json({**about, "rows": found.to_dict("records"), "files": [str(f) for f in files]})
         return
-    _print(found, f"{len(values):,} users, central eps <= {epsilon!r} at delta = {delta!r}")
+    _print(found, floor, f"{len(values):,} users, central eps <= {epsilon!r} at delta = {delta!r}")
     if files:
         click.echo("\n" + "\n".join(f"saved {file}" for file in files))
 
 
 def _categorical() -> list[str]:
-    """Installed mechanisms for one category of any d per user, with nothing else to choose."""
+    """Installed mechanisms and protocols for one category of any d per user, with nothing else to choose."""
     import inspect
 
     from shufflesim import catalogue
     from shufflesim.domains import Categories
 
     chosen = []
-    for name, entry in catalogue.mechanisms().items():
-        needed = {k for k, p in catalogue.parameters(entry).items() if p.default is inspect.Parameter.empty}
-        example = next(entry.examples(), None)
-        if needed == {"epsilon", "d"} and example is not None and type(example.domain) is Categories:
-            chosen.append(name)
+    for entries, given in ((catalogue.mechanisms(), {"epsilon"}), (catalogue.protocols(), {"epsilon", "delta", "n"})):
+        for name, entry in entries.items():
+            maker = entry if given == {"epsilon"} else entry.for_target  # type: ignore[union-attr]
+            needed = {k for k, p in catalogue.parameters(maker).items() if p.default is inspect.Parameter.empty}
+            example = next(entry.examples(), None)
+            if needed == given | {"d"} and example is not None and type(example.domain) is Categories:
+                chosen.append(name)
     return chosen
 
 
-def _candidate(text: str, source: Source) -> tuple[Randomizer, Any]:
-    """The mechanism that NAME:KEY=VALUE,... stands for, and the data in its domain."""
+def _candidate(text: str, source: Source, epsilon: float, delta: float) -> tuple[Randomizer | Protocol, Any]:
+    """What NAME:KEY=VALUE,... stands for, a protocol already at its target, and the data in its domain."""
     from shufflesim import Randomizer, catalogue
 
     name, _, rest = text.partition(":")
-    parameters: dict[str, Any] = {"epsilon": START}
+    parameters: dict[str, Any] = {}
     for pair in filter(None, rest.split(",")):
         key, equals, value = pair.partition("=")
-        if not equals or not key.isidentifier() or key == "epsilon":
+        if not equals or not key.isidentifier() or key in ("epsilon", "delta", "n"):
             raise click.UsageError(f"NAME must be name or name:key=value,... with keys other than epsilon, got {text!r}")
         parameters[key] = read_value(value)
     with refusing():
         entry = catalogue.find(name)
-    if not issubclass(entry, Randomizer):
-        raise click.UsageError(f"NAME must be a mechanism, got the protocol {name!r}")
-    found, values = fitted(name, parameters, source)
-    assert isinstance(found, Randomizer)
-    return found, values
+    if issubclass(entry, Randomizer):
+        return fitted(name, {"epsilon": START, **parameters}, source)
+    example = next(entry.examples())
+    takes, width = catalogue.parameters(entry.for_target), len(source.columns)
+    if example.domain.target == "mean":
+        frame = source.numbers(name)
+        if width > 1 and "dim" in takes:
+            parameters = {"dim": width, **parameters}
+    else:
+        frame = source.categories
+        if "d" in takes:
+            parameters = {"d": len(frame.dtypes.iloc[0].categories), **parameters}
+    with refusing():
+        target = {"epsilon": epsilon, "delta": delta, "n": len(frame)}
+        found: Protocol = catalogue.call(entry.for_target, name, target | parameters)
+    if found.domain.shape != (() if width == 1 else (width,)):
+        raise click.UsageError(f"--column must be given {math.prod(found.domain.shape)} times for {found!r}, got {width}")
+    return found, frame if found.domain.shape else frame[source.columns[0]]
 
 
-def _save(found: pd.DataFrame, out: Path) -> list[Path]:
-    from matplotlib.figure import Figure
-
+def _save(found: pd.DataFrame, floor: float, out: Path) -> list[Path]:
     from shufflesim import plots
 
     files = [out / "compare.csv", out / "compare.png"]
-    figure = Figure(figsize=(9.0, 4.8), layout="constrained")
-    plots.comparison(found, figure.subplots())
+    figure = plots.frontier(found, floor)
     try:
         found.to_csv(files[0], index=False)
         figure.savefig(files[1], dpi=150)
@@ -141,20 +169,32 @@ def _save(found: pd.DataFrame, out: Path) -> list[Path]:
     return files
 
 
-def _print(rows: pd.DataFrame, title: str) -> None:
+def _print(rows: pd.DataFrame, floor: float, title: str) -> None:
     from shufflesim import plots
 
-    made = table("mechanism", "local eps", "central eps", "bits", "RMSE", "to best", "observed", wrap=("mechanism",))
-    for column in made.columns[1:]:
-        column.justify = "right"
-    for row in rows.to_dict("records"):
-        made.add_row(
-            printable(plots.shortened(row["randomizer"])),
+    names = [printable(plots.shortened(name)) for name in rows["protocol"]]
+    titles = ["what", "local eps", "messages", "bits", "RMSE", "to best", "observed"]
+    lines = [
+        [
             number(row["local_epsilon"], "upper"),
-            number(row["epsilon"], "upper"),
-            f"{row['bits']:,.0f}",
-            number(row["rmse"]),
+            number(row["messages"], digits=4),
+            number(row["bits"], digits=4),
+            number(row["rmse"], digits=5),
             f"{row['relative_rmse']:.3f}",
-            number(row["observed_rmse"]),
-        )
-    show(title, made)
+            number(row["observed_rmse"], digits=5),
+        ]
+        for row in rows.to_dict("records")
+    ]
+    if width() < NUMBERS + max(map(len, names)):
+        split = [name.partition("(") for name in names]
+        short = [[head, *line] for (head, _, _), line in zip(split, lines, strict=True)]
+        shown: RenderableType = stacked(titles, short, [rest.removesuffix(")") for _, _, rest in split], right=titles[1:])
+    else:
+        shown = table(*titles)
+        for column in shown.columns[1:]:
+            column.justify = "right"
+        for name, line in zip(names, lines, strict=True):
+            shown.add_row(name, *line)
+    show(title, shown)
+    if math.isfinite(floor):
+        click.echo(f"a trusted curator with discrete Laplace noise: RMSE {number(floor)}")

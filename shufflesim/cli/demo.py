@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .arguments import Folder
 from .output import number, progress, show, table, width
 from .run import make_folder
 from .shell import refusing
@@ -27,7 +28,7 @@ WIDE = 100
 @click.command()
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=Folder(),
     default=Path("results/demo"),
     show_default=True,
     help="Folder.",

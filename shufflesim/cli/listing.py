@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import textwrap
 from typing import Any
 
 import click
 
 from .arguments import json_option
-from .output import show, show_json, table
+from .output import show, show_json, stacked, width
 
 
 @click.command("list")
@@ -30,12 +31,10 @@ def list_(as_json: bool) -> None:
     if as_json:
         show_json(rows)
         return
-    wrapped = ("what it is", "domain", "parameters")
-    made = table("name", "kind", *wrapped, wrap=wrapped)
-    for row in rows:
-        parameters = [p["name"] if p["required"] else f"{p['name']}={_typed(p['default'])}" for p in row["parameters"]]
-        made.add_row(row["name"], row["kind"], row["summary"], row["domain"], ", ".join(parameters))
-    show(made)
+    room = width() - 2
+    shown = [(row["name"], row["kind"], ", ".join(_shown(p) for p in row["parameters"])) for row in rows]
+    summaries = [textwrap.shorten(row["summary"], room, placeholder=" ...") for row in rows]
+    show(stacked(["name", "kind", "parameters"], shown, summaries))
 
 
 def _describe(name: str, kind: str, entry: Any) -> dict[str, Any]:
@@ -65,6 +64,10 @@ def _first_line(thing: Any) -> str:
     return (inspect.getdoc(thing) or "").partition("\n")[0].rstrip(".")
 
 
-def _typed(default: Any) -> str:
-    """A default as it would be typed after `-p`."""
-    return "none" if default is None else str(default)
+def _shown(parameter: dict[str, Any]) -> str:
+    """A parameter with its default, as it would be typed after `-p`."""
+    if parameter["name"] == "randomizers":
+        return "randomizers (in Python only)"
+    if parameter["required"]:
+        return str(parameter["name"])
+    return f"{parameter['name']}={'none' if parameter['default'] is None else parameter['default']}"

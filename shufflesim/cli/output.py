@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Union
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import Console, Group, RenderableType
     from rich.table import Table
+    from rich.text import Text
+
+Cell = Union[str, "Text"]
 
 # Exponents up to which a number is written without one.
 PLAIN_EXPONENTS = range(-5, 16)
@@ -60,6 +63,43 @@ def table(*columns: str, wrap: tuple[str, ...] = (), caption: str | None = None)
     for column in columns:
         made.add_column(column, no_wrap=column not in wrap, overflow="fold")
     return made
+
+
+def stacked(titles: Sequence[str], rows: Iterable[Sequence[Cell]], notes: Iterable[str], right: Container[str] = ()) -> Group:
+    """A table for narrow terminals: under each row a note over the whole width.
+
+    Parameters
+    ----------
+    titles : sequence of str
+        Of the columns; only the last one is broken into lines.
+    rows : iterable of sequences of str or Text
+        One cell a column.
+    notes : iterable of str
+        One a row.
+    right : container of str
+        Titles of the columns of numbers.
+    """
+    from rich.console import Group
+    from rich.padding import Padding
+    from rich.rule import Rule
+    from rich.table import Table
+    from rich.text import Text
+
+    lines = [[cell if isinstance(cell, Text) else Text(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(titles, *lines, strict=True)]
+
+    def grid(cells: Sequence[Cell]) -> Table:
+        made = Table.grid(padding=(0, 2, 0, 0))
+        for title, size in zip(titles, widths, strict=True):
+            justify: Literal["left", "right"] = "right" if title in right else "left"
+            made.add_column(min_width=size, no_wrap=title != titles[-1], justify=justify)
+        made.add_row(*cells)
+        return made
+
+    parts: list[RenderableType] = [grid([Text(title, style="bold") for title in titles]), Rule(style="")]
+    for line, note in zip(lines, notes, strict=True):
+        parts += [grid(line), Padding.indent(Text(note, style="dim"), 2)]
+    return Group(*parts)
 
 
 def _console() -> Console:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from .._checks import nearest
-from .arguments import json_option, parameters_option
+from .arguments import Folder, json_option, parameters_option
 from .output import number, printable, progress, show, show_json, table
 from .shell import note, refusing
 from .subject import Source, fitted
@@ -23,7 +23,7 @@ SHOWN = 10
 @click.command()
 @click.argument("name")
 @parameters_option
-@click.option("--data", type=click.Path(path_type=Path), help="A .csv, .csv.gz or .parquet file.")
+@click.option("--data", type=click.Path(path_type=Path), help="A .csv, .csv.gz or .parquet file; or flights, airports.")
 @click.option("--dataset", metavar="NAME", help="A bundled table instead: flights or airports.")
 @click.option(
     "--column", "columns", multiple=True, required=True, help="The column of the values; repeat for vectors, sets and points."
@@ -46,7 +46,7 @@ SHOWN = 10
 @click.option("--attack", help="What faulty users do: target-item, maximal-gain, garbage or out-of-alphabet.")
 @click.option("--target", help="The value that target-item and maximal-gain push: a category, or a number.")
 @click.option("--minimum-batch", type=int, default=1, help="Release nothing if fewer users have sent messages.")
-@click.option("--out", type=click.Path(path_type=Path), help="Folder for csv, parquet, json and png files.")
+@click.option("--out", type=Folder(), help="Folder for csv, parquet, json and png files.")
 @json_option
 def run(
     name: str,
@@ -80,8 +80,7 @@ def run(
       shufflesim run grr -p epsilon=2 --data my.csv --column city --delta 1e-8 --seed 7 --out results/city
       shufflesim run harmony -p epsilon=1 -p low=0 -p high=59 --dataset flights --column hour --column minute --delta 1e-8
       shufflesim run laplace -p epsilon=1 -p low=0 -p high=23 --dataset flights --column hour --delta 1e-8
-      shufflesim run grr -p epsilon=2 --dataset flights --column dest --delta 1e-8 \\
-        --dropout 0.1 --faulty 0.02 --attack maximal-gain --target HNL
+      shufflesim run grr -p epsilon=2 --dataset flights --column dest --delta 1e-8 --faulty 0.02 --attack garbage
     """
     from shufflesim import Population, simulate
 
@@ -160,8 +159,7 @@ def _print(result: Simulation) -> None:
         "central eps": central,
         "messages per user": number(summary["messages_per_user"]),
         "bits per user": number(summary["bits_per_user"]),
-        "RMSE" if counts else "error of the mean": f"{number(summary['rmse'])}{' users' if counts else ''}",
-        "expected RMSE": number(summary["expected_rmse"]) + (" if all were honest" if result.population else ""),
+        **_errors(result),
         "seed": str(result.entropy),
     }.items():
         facts.add_row(what, value)
@@ -174,16 +172,30 @@ def _print(result: Simulation) -> None:
         intended = number(damage["epsilon_intended"], "upper")
         facts.add_row("central eps intended", f"<= {intended}, had all {result.n:,} users followed the protocol")
 
-    rows = result.estimates
-    shown = rows.sort_values("truth", ascending=False, kind="stable").head(SHOWN) if counts else rows
-    caption = f"the {len(shown)} most frequent of {len(rows):,} values" if len(shown) < len(rows) else None
+    kinds = result.leading(SHOWN if counts else len(result.estimates))
+    each, whole = len(kinds[next(iter(kinds))]), len(result.estimates) // len(kinds)
+    caption = f"the {each} most frequent of {whole:,} values" if each < whole else None
     interval = f"{100 * result.confidence:.6g}% interval"
     made = table("value", "truth", "estimate", interval, wrap=("value",), caption=caption)
     for column in made.columns[1:]:
         column.justify = "right"
     written = "{:,.1f}".format if counts else number
-    for row in shown.to_dict("records"):
-        truth = f"{row['truth']:,.0f}" if counts else number(row["truth"])
-        ends = f"[{written(row['ci_low'])}, {written(row['ci_high'])}]"
-        made.add_row(printable(row["value"]), truth, written(row["estimate"]), ends)
+    for kind, part in kinds.items():
+        for row in part.to_dict("records"):
+            truth = f"{row['truth']:,.0f}" if kind == "users" else written(row["truth"])
+            ends = f"[{written(row['ci_low'])}, {written(row['ci_high'])}]"
+            made.add_row(printable(row["value"]), truth, written(row["estimate"]), ends)
     show(result.protocol.name, facts, made)
+
+
+def _errors(result: Simulation) -> dict[str, str]:
+    """Observed and expected error, of each kind of estimates."""
+    counts = result.protocol.domain.target == "count"
+    honest = " if all were honest" if result.population else ""
+    found = {}
+    for row in result.errors.to_dict("records"):
+        of = f" of {row['kind']}" if len(result.errors) > 1 else ""
+        unit = " users" if row["kind"] == "users" else ""
+        found[f"RMSE{of}" if counts else "error of the mean"] = f"{number(row['rmse'])}{unit}"
+        found[f"expected RMSE{of}"] = number(row["expected_rmse"]) + honest
+    return found

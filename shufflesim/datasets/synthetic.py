@@ -15,6 +15,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from .._checks import plain
+
 Seed: TypeAlias = int | np.random.SeedSequence | np.random.Generator
 
 CHUNK = 1 << 20
@@ -356,5 +358,5 @@ def _numbers(name: str, value: object, *, positive: bool) -> NDArray[np.float64]
 
 def _show(value: object) -> str:
     """Show a value on one line of bounded length."""
-    text = " ".join(repr(value).split())
+    text = " ".join(repr(plain(value)).split())
     return text if len(text) <= 80 else text[:77] + "..."

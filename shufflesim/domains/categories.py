@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from .._checks import check_integer, check_size
+from .._checks import check_integer, check_size, plain
 from .base import Array, Domain, Target, as_array, is_categorical, refuse_missing
 
 if TYPE_CHECKING:
@@ -139,28 +139,33 @@ class Sets(Domain):
 
     def labels_of(self, data: Any) -> Array:
         """The categories that all columns of a DataFrame share."""
-        return np.asarray(data.dtypes.iloc[0].categories) if _categorical_columns(data) else self.labels
+        return np.asarray(data.dtypes.iloc[0].categories) if categorical_columns(data) else self.labels
 
     def collect(self, data: Any) -> Any:
         """Rows of codes; the columns of a DataFrame may be categoricals with the same categories."""
-        if _categorical_columns(data):
-            lists = [list(dtype.categories) for dtype in data.dtypes]
-            other = next((found for found in lists if found != lists[0]), None)
-            if other is not None:
-                raise ValueError(f"data must have the same categories in all columns, in one order, got {lists[0]} and {other}")
-            data = np.column_stack([_codes_of(data[column], self.d, 0) for column in data.columns])
+        if categorical_columns(data):
+            labels = shared_categories(data)
+            codes = super().collect(np.column_stack([_codes_of(data[column], self.d, 0) for column in data.columns]))
+            # Here already: `validate` sees codes, and the user knows labels.
+            self._refuse_repeated(codes, 0, labels)
+            return codes
         return super().collect(data)
 
     def validate(self, values: Any, offset: int = 0) -> Array:
         """Rows of integer codes -> the same in the smallest unsigned dtype; see `Domain.validate`."""
         array = _check_codes(as_array(values, self.shape), self.d, offset)
+        self._refuse_repeated(array, offset)
+        return array
+
+    def _refuse_repeated(self, array: Array, offset: int, labels: list[Any] | None = None) -> None:
+        """A row with a code twice; the message names labels where there are some."""
         ordered = np.sort(array, axis=1)
         distinct = (ordered[:, 1:] != ordered[:, :-1]).all(axis=1)
         if not distinct.all():
             bad = int(np.argmin(distinct))
-            row = array[bad].tolist()
-            raise ValueError(f"values must hold {self.s} distinct codes per user, got {row} at position {offset + bad}")
-        return array
+            row = [code if labels is None else plain(labels[code]) for code in array[bad].tolist()]
+            what = "codes" if labels is None else "categories"
+            raise ValueError(f"values must hold {self.s} distinct {what} per user, got {row} at position {offset + bad}")
 
     def total(self, values: Array) -> Array:
         """Users per code."""
@@ -241,9 +246,9 @@ def categorical(column: Any, domain: Any = None) -> pd.Series[Any]:
     else:
         labels = pd.Index(domain)
         if labels.hasnans or labels.has_duplicates:
-            raise ValueError(f"the domain must list distinct labels without missing ones, got {list(labels)[:5]}...")
+            raise ValueError(f"the domain must list distinct labels without missing ones, got {plain(list(labels)[:5])}...")
     if len(labels) < 2:
-        raise ValueError(f"the domain must have at least 2 categories, got {list(labels)}")
+        raise ValueError(f"the domain must have at least 2 categories, got {plain(list(labels))}")
     index = pd.Index(labels)
     if isinstance(series.dtype, pd.CategoricalDtype):
         codes = index.get_indexer(series.cat.categories)[series.cat.codes]
@@ -251,13 +256,8 @@ def categorical(column: Any, domain: Any = None) -> pd.Series[Any]:
         codes = index.get_indexer(series)
     if codes.min() < 0:
         bad = int(codes.argmin())
-        raise ValueError(f"every value must be in the domain, got {_plain(series.iloc[bad])!r} at position {bad}")
+        raise ValueError(f"every value must be in the domain, got {plain(series.iloc[bad])!r} at position {bad}")
     return pd.Series(pd.Categorical.from_codes(codes, categories=index), index=series.index, name=series.name)
-
-
-def _plain(label: Any) -> Any:
-    """A NumPy scalar as the Python value that people recognise."""
-    return label.item() if isinstance(label, np.generic) else label
 
 
 def _sorted(labels: Any) -> Any:
@@ -280,10 +280,20 @@ def _codes_of(values: Any, d: int, offset: int) -> Any:
     return codes
 
 
-def _categorical_columns(data: Any) -> bool:
+def categorical_columns(data: Any) -> bool:
+    """Whether it is a DataFrame of nothing but categoricals."""
     import pandas as pd
 
     return isinstance(data, pd.DataFrame) and all(isinstance(dtype, pd.CategoricalDtype) for dtype in data.dtypes)
+
+
+def shared_categories(data: pd.DataFrame) -> list[Any]:
+    """The categories of every column of a DataFrame of categoricals; refuses different ones."""
+    lists = [list(dtype.categories) for dtype in data.dtypes]
+    other = next((found for found in lists if found != lists[0]), None)
+    if other is not None:
+        raise ValueError(f"data must have the same categories in all columns, in one order, got {lists[0]} and {other}")
+    return lists[0]
 
 
 def _check_codes(array: Array, d: int, offset: int) -> Array:
@@ -294,7 +304,7 @@ def _check_codes(array: Array, d: int, offset: int) -> Array:
         refuse_missing(array, offset)
         hint = " (encode a column with shufflesim.categorical)" if array.dtype.kind in "OUST" else ""
         shown = array.ravel()[0]
-        raise ValueError(f"values must be integer codes in 0..{d - 1}, got {array.dtype} such as {shown!r}{hint}")
+        raise ValueError(f"values must be integer codes in 0..{d - 1}, got {array.dtype} such as {plain(shown)!r}{hint}")
     low, high = int(array.min()), int(array.max())
     if low < 0 or high >= d:
         bad = np.unravel_index(int(np.argmax((array < 0) | (array >= d))), array.shape)

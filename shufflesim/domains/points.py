@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .._checks import check_number
+from .._checks import check_number, plain
 from .base import Array, Target, refuse_missing
 from .numbers import WIDTHS, _Numbers
 
@@ -96,7 +96,7 @@ def _check_ends(name: str, ends: Any, rule: str, low: float = -math.inf, high: f
     try:
         first, second = ends
     except (TypeError, ValueError):
-        raise ValueError(f"{name} must be a pair of numbers, got {ends!r}") from None
+        raise ValueError(f"{name} must be a pair of numbers, got {plain(ends)!r}") from None
     return check_number(name, first, rule, low=low, high=high), check_number(name, second, rule, low=low, high=high)
 
 
@@ -118,7 +118,7 @@ class Plane(Region):
             low, high = _check_ends(name, getattr(self, name), "a pair of finite numbers")
             if not low < high or not WIDTHS[0] <= high - low <= WIDTHS[1]:
                 rule = f"a pair low < high with high - low in [{WIDTHS[0]:g}, {WIDTHS[1]:g}]"
-                raise ValueError(f"{name} must be {rule}, got {getattr(self, name)!r}")
+                raise ValueError(f"{name} must be {rule}, got {plain(getattr(self, name))!r}")
             object.__setattr__(self, name, (low, high))
 
     @property
@@ -196,11 +196,11 @@ class Map(Region):
         south, north = _check_ends("latitude", self.latitude, "in [-85, 85] degrees", -LATITUDE_MAX, LATITUDE_MAX)
         west, east = _check_ends("longitude", self.longitude, "in [-180, 180] degrees", -180.0, 180.0)
         if not south < north:
-            raise ValueError(f"latitude must be a pair south < north, got {self.latitude!r}")
+            raise ValueError(f"latitude must be a pair south < north, got {plain(self.latitude)!r}")
         if west == east:
-            raise ValueError(f"longitude must be a pair of different ends, got {self.longitude!r}")
+            raise ValueError(f"longitude must be a pair of different ends, got {plain(self.longitude)!r}")
         if not isinstance(self.unit, str) or self.unit not in UNITS:
-            raise ValueError(f"unit must be 'm' or 'km', got {self.unit!r}")
+            raise ValueError(f"unit must be 'm' or 'km', got {plain(self.unit)!r}")
         object.__setattr__(self, "latitude", (south, north))
         object.__setattr__(self, "longitude", (west, east))
 
@@ -289,7 +289,7 @@ class Points(_Numbers):
 
     def __post_init__(self) -> None:
         if not isinstance(self.region, Region):
-            raise ValueError(f"region must be a Plane or a Map, got {self.region!r}")
+            raise ValueError(f"region must be a Plane or a Map, got {plain(self.region)!r}")
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -20,7 +20,7 @@ from ..domains import Array, Domain
 from ..protocol import Protocol
 from ..protocols import SingleMessage
 from ..randomizer import Randomizer
-from ..shuffler import Encoded, Shuffler
+from ..shuffler import Shuffler
 from .law import law_checks
 from .report import Check, Report
 
@@ -157,11 +157,12 @@ def _global_state() -> Array:
 
 def _additive(protocol: Protocol, rng: np.random.Generator) -> Check:
     values = protocol.domain.validate(protocol.domain.example(101, rng))
-    messages = protocol.encode(values, rng).messages
+    encoded = protocol.encode(values, rng)
+    messages = encoded.messages
     whole = protocol.aggregate(messages)
     cut = len(messages) // 3
     parts = protocol.aggregate(messages[:cut]) + protocol.aggregate(messages[cut:])
-    shuffled = protocol.aggregate(Shuffler().shuffle(Encoded(messages), rng))
+    shuffled = protocol.aggregate(Shuffler().shuffle(encoded, rng))
     scale = 1 + float(np.abs(whole).max())
     worst = max(float(np.abs(whole - parts).max()), float(np.abs(whole - shuffled).max())) / scale
     return Check("order and parts do not matter", worst <= ROUNDING, f"largest relative difference {worst:.2g}")
@@ -243,6 +244,7 @@ def _t(samples: Array, expected: float, least: Array | float = 0.0) -> float:
 def _messages(protocol: Protocol, rng: np.random.Generator) -> Check:
     values = protocol.domain.validate(protocol.domain.example(USERS, rng))
     counts, problems = np.zeros((50, 1)), []
+    expected = protocol.expected_messages(protocol.domain.total(values), USERS) / USERS
     for repeat in range(50):
         encoded = protocol.encode(values, rng)
         counts[repeat] = encoded.messages.shape[0] / USERS
@@ -250,9 +252,10 @@ def _messages(protocol: Protocol, rng: np.random.Generator) -> Check:
         if sizes.shape != (USERS,) or sizes.sum() != encoded.messages.shape[0]:
             problems.append(f"sizes {sizes.shape} sum to {sizes.sum()}, messages are {encoded.messages.shape[0]}")
             break
-    off = _t(counts, protocol.messages_per_user)
-    if off > Z_LIMIT:
-        problems.append(f"stated {protocol.messages_per_user:.6g}, observed {counts.mean():.6g}")
+    if expected > protocol.messages_per_user * (1 + ROUNDING):
+        problems.append(f"{protocol.messages_per_user:.6g} per user are stated at most, {expected:.6g} for these data")
+    if _t(counts, expected) > Z_LIMIT:
+        problems.append(f"stated {expected:.6g}, observed {counts.mean():.6g}")
     return Check("messages per user as stated", not problems, "; ".join(problems) or f"{counts.mean():.6g} observed")
 
 
