@@ -322,6 +322,59 @@ def _legend_beside(ax: Axes) -> None:
     ax.legend(loc="upper left", bbox_to_anchor=(1.02, 1.0), borderaxespad=0.0, handlelength=3, frameon=False, fontsize="small")
 
 
+def errors(table: pd.DataFrame, labels: Sequence[str] | None = None) -> Figure:
+    """Draw what `error_grid` found: error against n at each eps, and against eps at each n; one line a candidate.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        As `error_grid` returns it.
+    labels : sequence of str, optional
+        Names of the candidates; their classes by default.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Lines are the exact expected error, marks what the runs gave. Panels for n (or eps) alone are left out.
+
+    Raises
+    ------
+    ValueError
+        If it is no such table.
+    """
+    from matplotlib.figure import Figure
+
+    missing = {"candidate", "protocol", "n", "epsilon", "expected_rmse", "rmse"} - set(getattr(table, "columns", ()))
+    if missing or not len(table) or not table["rmse"].notna().any():
+        raise ValueError(f"table must be a result of error_grid with at least one row, got no {sorted(missing) or 'row'}")
+    names = table.dropna(subset=["protocol"]).groupby("candidate")["protocol"].first().str.partition("(")[0].to_dict()
+    if labels is not None:
+        names = dict(enumerate(labels))
+    sizes, targets = sorted(table["n"].unique()), sorted(table["epsilon"].unique())
+    panels = [("n", "epsilon", value) for value in targets] if len(sizes) > 1 else []
+    if len(targets) > 1 or not panels:
+        panels += [("epsilon", "n", value) for value in sizes]
+    columns = min(COLUMNS, len(panels))
+    rows = math.ceil(len(panels) / columns)
+    figure = Figure(figsize=(PANEL_INCHES[0] * columns + 1, PANEL_INCHES[1] * rows + 0.6), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False).ravel()
+    for ax, (across, fixed, value) in zip(axes, panels, strict=False):
+        for i, (candidate, part) in enumerate(table[table[fixed] == value].groupby("candidate")):
+            line = part.sort_values(across)
+            colour, mark = COLOURS[i % len(COLOURS)], POINT_MARKERS[i % len(POINT_MARKERS)]
+            ax.plot(line[across], line["expected_rmse"], color=colour, label=names.get(candidate, str(candidate)))
+            ax.plot(line[across], line["rmse"], mark, color=colour, markersize=5, markerfacecolor="none")
+        ax.set(xscale="log", yscale="log", xlabel="users n" if across == "n" else "central eps")
+        ax.set_title(f"central eps = {value:g}" if fixed == "epsilon" else f"n = {value:,}", fontsize="small")
+        ax.grid(visible=True, color="#dddddd", linewidth=0.6)
+    axes[0].set_ylabel("root mean square error")
+    for ax in axes[len(panels) :]:
+        ax.remove()
+    handles, found = axes[0].get_legend_handles_labels()
+    figure.legend(handles, found, loc="outside lower center", ncols=min(4, len(found)), frameon=False)
+    return figure
+
+
 def shortened(name: str) -> str:
     """A repr with its long decimals rounded to four digits, for labels.
 
