@@ -241,8 +241,6 @@ def _check_comparison(table: Any) -> None:
 
 def _points(ax: Axes, table: pd.DataFrame, across: str, floor: float | None) -> None:
     """One hollow mark a candidate: two of them can be one point."""
-    from matplotlib.ticker import LogLocator, NullFormatter
-
     for i, row in enumerate(table.to_dict("records")):
         ax.plot(
             row[across],
@@ -263,11 +261,18 @@ def _points(ax: Axes, table: pd.DataFrame, across: str, floor: float | None) -> 
     for scale, values in ((ax.set_xlim, table[across]), (ax.set_ylim, errors)):
         scale(np.min(values) / AROUND, np.max(values) * AROUND)
     ax.set(xscale="log", yscale="log", xlabel=f"{across} per user", ylabel="root mean square error")
+    _plain_ticks(ax)
+    ax.grid(visible=True, which="both", color="#eeeeee", linewidth=0.6)
+
+
+def _plain_ticks(ax: Axes) -> None:
+    """Logarithmic axes with numbers at 1, 2 and 5 times powers of ten."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axis.set_major_formatter(lambda value, _: f"{value:g}")
         axis.set_minor_formatter(NullFormatter())
-    ax.grid(visible=True, which="both", color="#eeeeee", linewidth=0.6)
 
 
 def robustness(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
@@ -357,7 +362,7 @@ def errors(table: pd.DataFrame, labels: Sequence[str] | None = None) -> Figure:
     columns = min(COLUMNS, len(panels))
     rows = math.ceil(len(panels) / columns)
     figure = Figure(figsize=(PANEL_INCHES[0] * columns + 1, PANEL_INCHES[1] * rows + 0.6), layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False).ravel()
+    axes = figure.subplots(rows, columns, squeeze=False, sharey=True).ravel()
     for ax, (across, fixed, value) in zip(axes, panels, strict=False):
         for i, (candidate, part) in enumerate(table[table[fixed] == value].groupby("candidate")):
             line = part.sort_values(across)
@@ -365,9 +370,11 @@ def errors(table: pd.DataFrame, labels: Sequence[str] | None = None) -> Figure:
             ax.plot(line[across], line["expected_rmse"], color=colour, label=names.get(candidate, str(candidate)))
             ax.plot(line[across], line["rmse"], mark, color=colour, markersize=5, markerfacecolor="none")
         ax.set(xscale="log", yscale="log", xlabel="users n" if across == "n" else "central eps")
+        _plain_ticks(ax)
         ax.set_title(f"central eps = {value:g}" if fixed == "epsilon" else f"n = {value:,}", fontsize="small")
         ax.grid(visible=True, color="#dddddd", linewidth=0.6)
-    axes[0].set_ylabel("root mean square error")
+    for ax in axes[: len(panels) : columns]:
+        ax.set_ylabel("root mean square error")
     for ax in axes[len(panels) :]:
         ax.remove()
     handles, found = axes[0].get_legend_handles_labels()
