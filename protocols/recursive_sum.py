@@ -155,7 +155,7 @@ class RecursiveSum(Protocol):
     def estimate(self, aggregate: Array, n: int) -> Array:
         """The mean, shape (1,)."""
         scaled = math.fsum(
-            place * (float(np.arange(d.d) @ counts) / n - (1 - d.truthful) * (d.d - 1) / 2) / d.truthful
+            place * (float(np.arange(d.d, dtype=float) @ counts) / n - (1 - d.truthful) * (d.d - 1) / 2) / d.truthful
             for d, place, counts in self._received(aggregate)
         )
         return self.domain.unscaled(np.array([2 * scaled - 1]))
