@@ -125,8 +125,13 @@ def central_error(domain: Domain, epsilon: float, n: int) -> float:
     -------
     float
         For counts the noise has Pr[k] proportional to a^|k|, variance 2a/(1-a)^2, with a = e^(-epsilon/s), s the L1 sensitivity
-        to the replacement of one user: 1 for a bit (its two counts are one number), 2 for a category, twice the size for a
-        set. For means, Laplace noise of the same sensitivity over n. NaN for other domains.
+        to the replacement of one user: 1 for a bit (its two counts are one number), 2 for a category, 2 min(size, d - size) for
+        a set. For means, Laplace noise of the same sensitivity over n. NaN for other domains.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of its range.
 
     Examples
     --------
@@ -134,12 +139,17 @@ def central_error(domain: Domain, epsilon: float, n: int) -> float:
     2.799
     """
     epsilon = check_number("epsilon", epsilon, "a number > 0 (nats)", low=math.nextafter(0.0, 1.0))
+    n = check_users(n)
+    if not isinstance(domain, Domain):
+        raise ValueError(f"domain must be a Domain, got {domain!r}")
     if isinstance(domain, (Categories, Sets)):
-        sensitivity = 2.0 * domain.s if isinstance(domain, Sets) else min(2.0, domain.d - 1.0)
-        a = math.exp(-epsilon / sensitivity)
-        return math.sqrt(2 * a) / -math.expm1(-epsilon / sensitivity)
+        sensitivity = 2.0 * min(domain.s, domain.d - domain.s) if isinstance(domain, Sets) else min(2.0, domain.d - 1.0)
+        if sensitivity == 0:
+            return 0.0
+        fall = max(epsilon / sensitivity, math.ulp(0.0))
+        return math.sqrt(2) * math.exp(-fall / 2) / -math.expm1(-fall)
     if isinstance(domain, (Interval, Box, Digits)):
-        return math.sqrt(2) * 2 * domain.half * math.prod(domain.shape) / (epsilon * check_users(n))
+        return math.sqrt(2) * 2 * domain.half * math.prod(domain.shape) / n / epsilon
     return math.nan
 
 
