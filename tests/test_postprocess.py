@@ -168,6 +168,27 @@ def test_central_error_of_sets_and_at_the_ends():
         ss.central_error(4, 1.0, 10)
 
 
+def test_comparison_refuses_what_is_no_candidate_target_or_data():
+    def compare(*candidates, epsilon=0.5, n=100, **more):
+        return ss.compare(candidates or [GRR(1.0, 4)], n, 1e-6, epsilon, **more)
+
+    for bad in ("1", None, True, [1.0], np.array([1.0, 2.0])):
+        with pytest.raises(ValueError, match="epsilon must be"):
+            compare(lambda *_: GRR(0.1, 4), epsilon=bad)
+    with pytest.raises(ValueError, match="epsilon must be a number > 0"):
+        compare(epsilon="1")
+    with pytest.raises(ValueError, match=r"candidates must make a protocol from .*, got None from"):
+        compare(lambda *_: None)
+    with pytest.raises(ValueError, match=r"central eps of at most 0.5, got inf of BallsIntoBins\(d=4, dummies=0.1\)"):
+        compare(lambda *_: BallsIntoBins(4, 0.1))
+    assert compare(lambda *_: GRR(0.1, 4))["protocol"].tolist() == ["GRR(epsilon=0.1, d=4)"]
+    for data in (5, iter([0, 1]), ss.Counts([5, 5, 5, 5])):
+        with pytest.raises(ValueError, match="data must be"):
+            compare(lambda *_: GRR(0.1, 4), n=None, data=data)
+    with pytest.raises(ValueError, match="progress must be callable, got 1"):
+        compare(progress=1)
+
+
 def test_comparison_without_a_target_takes_the_smallest_as_it_is():
     table = ss.compare([GRR(1.0, 4), GRR(0.5, 4)], 1000, 1e-6)
     smallest = float(ss.epsilon(GRR(0.5, 4), 1000, 1e-6))
