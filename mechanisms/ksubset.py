@@ -15,10 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from shufflesim._checks import check_integer
-from shufflesim._sampling import bernoulli, bit_sums, packed_bernoulli
+from shufflesim._sampling import bernoulli, bit_sums, packed_bernoulli, unpadded
 from shufflesim.bounds import OutcomeGroups, VariationRatio
 from shufflesim.domains import Array
 from shufflesim.randomizer import CategoricalRandomizer
+from shufflesim.shuffler import well_formed
 
 # Largest d for which all C(d, k) outcomes are handed out as a matrix.
 ENUMERABLE = 10
@@ -123,6 +124,12 @@ class KSubset(CategoricalRandomizer):
     def width(self) -> int:  # type: ignore[override]
         """Random numbers: some per index, or a few words per 64 bits."""
         return 2 * self._size if self.indexed else -(-self.d // 8)
+
+    def valid(self, reports: Array) -> Array:
+        """Increasing rows of codes, or rows of bits without padding."""
+        if not self.indexed:
+            return unpadded(reports, self.d)
+        return well_formed(reports, self.d) & np.logical_and.reduce(reports[:, 1:] > reports[:, :-1], axis=1)
 
     def randomize(self, values: Array, rng: np.random.Generator) -> Array:
         """Codes, shape (n,) -> indices, shape (n, k), smallest unsigned dtype; or packed bits, uint8, shape (n, ceil(d/8))."""

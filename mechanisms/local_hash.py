@@ -158,6 +158,11 @@ class LocalHash(CategoricalRandomizer):
         """The hash function's m coefficients and the output."""
         return float(math.ceil((len(self.digits) + 1) * math.log2(self._range)))
 
+    @property
+    def alphabet(self) -> int:
+        """Cells, or the range of the entries of a row."""
+        return self._range ** (len(self.digits) + 1 if self.fourier else 1)
+
     def randomize(self, values: Array, rng: np.random.Generator) -> Array:
         """Codes, shape (n,) -> cells a * l + y, shape (n,); or rows (a, y), shape (n, m + 1), where those are too many."""
         l, n, m = self._range, values.shape[0], len(self.digits)  # noqa: E741

@@ -16,6 +16,7 @@ import numpy as np
 from shufflesim._checks import check_integer
 from shufflesim.bounds import OutcomeGroups, VariationRatio
 from shufflesim.domains import Array
+from shufflesim.shuffler import well_formed
 
 from ._sets import SetRandomizer, log_hits, log_miss, others
 
@@ -125,6 +126,10 @@ class PrivSet(SetRandomizer):
     def sparse(self) -> bool:
         """Whether at most half of the items that are not the user's are in a report."""
         return 2 * self._size <= self.d - self.s
+
+    def valid(self, reports: Array) -> Array:
+        """Increasing rows of items."""
+        return well_formed(reports, self.d) & np.logical_and.reduce(reports[:, 1:] > reports[:, :-1], axis=1)
 
     def randomize(self, values: Array, rng: np.random.Generator) -> Array:
         """Sets, shape (n, s) -> items in ascending order, shape (n, k), same dtype.

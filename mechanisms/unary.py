@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shufflesim._sampling import bernoulli, bit_sums, packed_bernoulli
+from shufflesim._sampling import bernoulli, bit_sums, packed_bernoulli, unpadded
 from shufflesim.bounds import OutcomeGroups, VariationRatio
 from shufflesim.domains import Array
 from shufflesim.randomizer import CategoricalRandomizer
@@ -51,6 +51,10 @@ class _Unary(CategoricalRandomizer):
     def bits(self) -> float:
         """d."""
         return float(self.d)
+
+    def valid(self, reports: Array) -> Array:
+        """Rows without padding bits."""
+        return unpadded(reports, self.d)
 
     def randomize(self, values: Array, rng: np.random.Generator) -> Array:
         """Perturb codes, shape (n,) -> bits packed along each row, uint8, shape (n, ceil(d/8))."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from shufflesim._checks import EPSILON_TINY, check_delta, check_epsilon, check_integer, check_number, check_users
-from shufflesim._sampling import bernoulli, bit_sums, packed_bernoulli
+from shufflesim._sampling import bernoulli, bit_sums, packed_bernoulli, unpadded
 from shufflesim.bounds import Claim, Crowd, MessageCount, Pairs, Part, Table, VariationRatio, declared_claims_for
 from shufflesim.domains import Array, Categories
 from shufflesim.protocol import Protocol, meet
@@ -153,6 +153,10 @@ class FakeUsers(Protocol):
             note = "the others hold a third value"
             claims.append(Claim("lower", "lower", True, source, note, Pairs((table,), every)))
         return claims
+
+    def valid(self, messages: Array) -> Array:
+        """Rows without padding bits."""
+        return unpadded(messages, self.d)
 
     def encode(self, values: Array, rng: np.random.Generator) -> Encoded:
         """Bits packed along each message, uint8, shape (n (k+1), ceil(d/8)); the real message of each user comes first."""

@@ -84,6 +84,10 @@ class SingleMessage(Protocol):
         """The randomizer's."""
         return self.randomizer.alphabet
 
+    def valid(self, messages: Array) -> Array:
+        """The randomizer's."""
+        return self.randomizer.valid(messages)
+
     @property
     def local_epsilon(self) -> float:
         """The randomizer's budget."""

@@ -93,6 +93,18 @@ def packed_bernoulli(rng: np.random.Generator, probability: float, n: int, d: in
     return packed
 
 
+def unpadded(packed: Array, d: int) -> Array:
+    """Which packed rows of d bits have no bit set beyond them, shape (number of rows,).
+
+    Examples
+    --------
+    >>> unpadded(np.array([[192], [193]], dtype=np.uint8), 2).tolist()
+    [True, False]
+    """
+    clean: Array = packed[:, -1] & ((1 << (-d % 8)) - 1) == 0
+    return clean
+
+
 def bit_sums(packed: Array, d: int) -> Array:
     """Ones in each of the d columns of packed rows, shape (d,).
 

@@ -101,7 +101,7 @@ def compare(
         n = check_users(n)
         target = min(float(epsilon_at(p, n, delta)) for p in made) if epsilon is None else epsilon
         target = check_target(target, delta, n)[0]
-        found = candidate.retargeted(target, delta, n) if isinstance(candidate, Protocol) else _made(candidate, target, delta, n)
+        found = calibrated(candidate, target, delta, n)
         if data is not None:
             _number(n, data, found.domain)
         row = _row(found, n, delta, data, seed)
@@ -186,7 +186,10 @@ def candidates_of(candidates: Any) -> list[Protocol | Callable[[float, float, in
     return found
 
 
-def _made(candidate: Callable[[float, float, int], Protocol], epsilon: float, delta: float, n: int) -> Protocol:
+def calibrated(candidate: Protocol | Callable[[float, float, int], Protocol], epsilon: float, delta: float, n: int) -> Protocol:
+    """A protocol at its target."""
+    if isinstance(candidate, Protocol):
+        return candidate.retargeted(epsilon, delta, n)
     made: Any = candidate(epsilon, delta, n)
     found = SingleMessage(made) if isinstance(made, Randomizer) else made
     if not isinstance(found, Protocol):

@@ -15,7 +15,7 @@ from .bounds import epsilon as epsilon_at
 from .bounds.claim import Claim
 from .bounds.crowd import Crowd
 from .domains import Array, Categories, Domain
-from .shuffler import Encoded
+from .shuffler import Encoded, well_formed
 
 
 class Protocol(ABC):
@@ -109,12 +109,7 @@ class Protocol(ABC):
 
     def valid(self, messages: Array) -> Array:
         """Which messages an honest user could have sent, shape (number of messages,); the analyzer rejects the others."""
-        flat = messages.reshape(messages.shape[0], math.prod(messages.shape[1:]))
-        if messages.dtype.kind == "f":
-            return np.logical_and.reduce(np.isfinite(flat), axis=1)
-        if self.alphabet is None:
-            return np.ones(messages.shape[0], dtype=bool)
-        return np.logical_and.reduce((flat >= 0) & (flat < self.alphabet), axis=1)
+        return well_formed(messages, self.alphabet)
 
     @property
     def width(self) -> int:

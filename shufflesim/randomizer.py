@@ -16,6 +16,7 @@ from .bounds.enumerated import LOG_TINY
 from .bounds.groups import OutcomeGroups, enumerate_groups, group_claims
 from .bounds.ratio import VariationRatio
 from .domains import Array, Categories, Domain
+from .shuffler import well_formed
 
 
 class Randomizer(ABC):
@@ -68,6 +69,10 @@ class Randomizer(ABC):
     def alphabet(self) -> int | None:
         """Number of distinct reports where these (or their entries) are the integers 0, 1, ...; None for anything else."""
         return None
+
+    def valid(self, reports: Array) -> Array:
+        """Which reports an honest user could have sent, shape (number of reports,); the analyzer rejects the others."""
+        return well_formed(reports, self.alphabet)
 
     @property
     @abstractmethod

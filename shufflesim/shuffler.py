@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from ._checks import check_size
 from .domains import Array
+
+
+def well_formed(messages: Array, alphabet: int | None) -> Array:
+    """Which messages are finite numbers, or have entries in 0..alphabet-1 (None: any), shape (number of messages,)."""
+    flat = messages.reshape(messages.shape[0], math.prod(messages.shape[1:]))
+    if messages.dtype.kind == "f":
+        return np.logical_and.reduce(np.isfinite(flat), axis=1)
+    if alphabet is None:
+        return np.ones(messages.shape[0], dtype=bool)
+    return np.logical_and.reduce((flat >= 0) & (flat < alphabet), axis=1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ import numpy as np
 from ._checks import check_delta, check_integer, check_number, check_users
 from ._sampling import child, seed_root
 from .bounds import UnreachableError, epsilon
-from .comparison import Candidate, candidates_of
+from .comparison import Candidate, calibrated, candidates_of
 from .domains import Array
 from .protocol import Protocol
 from .simulation import simulate
@@ -90,7 +90,7 @@ def error_grid(
         i, n, eps = points[number]
         row: dict[str, Any] = {"candidate": i, "n": n, "epsilon": eps}
         try:
-            found = _made(listed[i], eps, delta, n)
+            found = calibrated(listed[i], eps, delta, n)
         except UnreachableError:
             return row
         return row | _errors(found, _drawn(found, data, n, child(root, number, 0)), delta, repeats, child(root, number, 1))
@@ -102,10 +102,6 @@ def error_grid(
             progress(len(rows))
     columns = ["candidate", "protocol", "n", "epsilon", "reached", "messages", "bits", "expected_rmse", "rmse", "coverage"]
     return pd.DataFrame(rows).reindex(columns=columns)
-
-
-def _made(candidate: Protocol | Callable[[float, float, int], Protocol], eps: float, delta: float, n: int) -> Protocol:
-    return candidate.retargeted(eps, delta, n) if isinstance(candidate, Protocol) else candidate(eps, delta, n)
 
 
 def _drawn(found: Protocol, data: Any, n: int, seed: np.random.SeedSequence) -> Any:

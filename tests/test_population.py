@@ -9,7 +9,7 @@ import shufflesim as ss
 from shufflesim import plots
 from shufflesim.mechanisms import GRR, OUE, Duchi, HadamardResponse, KSubset, Laplace, LocalHash, PrivSet
 from shufflesim.population import Senders
-from shufflesim.protocols import BallsIntoBins, SingleMessage
+from shufflesim.protocols import BallsIntoBins, FakeUsers, SingleMessage
 
 DATA = np.repeat([0, 1, 2, 3], [4000, 3000, 2000, 1000])
 
@@ -87,6 +87,12 @@ def test_the_maximal_gain_is_the_largest_possible(protocol, worth):
         (GRR(1.0, 256), DATA, 1),
         (HadamardResponse(1.0, 4), DATA, 1),
         (BallsIntoBins(4, 2), DATA, 3),
+        (OUE(1.0, 4), DATA, 1),
+        (KSubset(1.0, 12, 2), DATA, 1),
+        (KSubset(3.0, 300, 2), DATA, 1),
+        (LocalHash(1.0, 4, 3), DATA, 1),
+        (LocalHash(1.0, 4, 6), DATA, 1),
+        (FakeUsers(4, 0.1), DATA, 2),
         (Laplace(1.0), DATA / 4, 1),
         (ss.Channel([[0.6, 0.2, 0.1, 0.1], [0.2, 0.6, 0.1, 0.1], [0.1, 0.1, 0.6, 0.2], [0.1, 0.1, 0.2, 0.6]]), DATA, 1),
     ],
@@ -155,7 +161,7 @@ def test_what_does_not_fit_the_protocol_is_refused():
     with pytest.raises(ValueError, match=r"target must be a value that a user can hold, got 4: values must be codes in 0..3"):
         _run(GRR(1.0, 4), faulty=0.1, attack="target-item", target=4)
     with pytest.raises(ValueError, match=r"attack must not be out-of-alphabet for OUE"):
-        _run(OUE(1.0, 4), faulty=0.1, attack="out-of-alphabet")
+        _run(OUE(1.0, 8), faulty=0.1, attack="out-of-alphabet")
     with pytest.raises(ValueError, match="population must be a Population and method 'users'"):
         ss.simulate(GRR(1.0, 4), DATA, delta=1e-6, seed=0, method="counts", population=ss.Population(dropout=0.1))
     with pytest.raises(ValueError, match="population must leave at least one user with valid messages"):

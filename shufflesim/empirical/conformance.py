@@ -252,6 +252,9 @@ def _messages(protocol: Protocol, rng: np.random.Generator) -> Check:
         if sizes.shape != (USERS,) or sizes.sum() != encoded.messages.shape[0]:
             problems.append(f"sizes {sizes.shape} sum to {sizes.sum()}, messages are {encoded.messages.shape[0]}")
             break
+        if not (valid := protocol.valid(encoded.messages)).all():
+            problems.append(f"the analyzer would reject {int((~valid).sum())} of {valid.size} honest messages")
+            break
     if expected > protocol.messages_per_user * (1 + ROUNDING):
         problems.append(f"{protocol.messages_per_user:.6g} per user are stated at most, {expected:.6g} for these data")
     if _t(counts, expected) > Z_LIMIT:
