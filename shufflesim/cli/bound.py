@@ -35,7 +35,9 @@ DEFAULT_CROWD = {"n_honest": None, "dropout": 0.0, "sampling": 1.0}
 @click.option("-n", "--users", "n", type=Users(), required=True, help="Number of users; 1e6 is fine.")
 @click.option("--delta", type=float, help="Print the central eps at this delta.")
 @click.option("--eps", type=float, help="Print delta at this central eps (nats) instead.")
-@click.option("--verify", "checked", is_flag=True, help="Recompute the sound eps in 50 digits, and say how many agree; can take minutes.")
+@click.option(
+    "--verify", "checked", is_flag=True, help="Recompute the sound eps in 50 digits, and say how many agree; can take minutes."
+)
 @crowd_options
 @json_option
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values at full precision.")
@@ -105,7 +107,7 @@ def bound(
         asked = ", ".join(f"{key} = {value!r}" for key, value in question.items())
         _print(rows, f"{x!r}, n = {users:,}, {asked}, local eps = {number(x.local_epsilon, 'upper')}")
         if why := getattr(x, "undeclared", ""):
-            click.echo(f"no (p, beta, q): {why}")
+            show(f"no (p, beta, q): {why}")
         if checked and delta is not None:
             with refusing():
                 second = verify(x, users, delta)
