@@ -37,6 +37,9 @@ class BallsIntoBins(LabelledDummies):
 
     Notes
     -----
+    Data: integer codes 0..d-1 or a pandas categorical, shape (n,).
+    Source: Luo, Wang, Yi, "Frequency estimation in the shuffle model with almost a single message", CCS 2022 (small domains).
+
     A single user's messages show the value, so that the local eps is infinite: all privacy comes from the crowd's dummies.
     Given the number D of dummies (it is public: messages minus users), the dummies are a multinomial and
 

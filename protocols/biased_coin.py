@@ -33,8 +33,8 @@ class BiasedCoin(Protocol):
     coin : float
         Probability c of a one that is added; in [1e-30, 1).
     d : int, optional
-        None for bits: there is one message, a user with bit x and coin z sends it x + z times, possibly not at all. From 2 on
-        for categories: the label of the own category, and each of the d labels with probability c.
+        None for bits (`-p d=none` in a command): there is one message, a user with bit x and coin z sends it x + z times,
+        possibly not at all. From 2 on for categories: the label of the own category, and each of the d labels with probability c.
 
     Raises
     ------
@@ -43,6 +43,9 @@ class BiasedCoin(Protocol):
 
     Notes
     -----
+    Data: bits (d = None) or integer codes 0..d-1, or a pandas categorical, shape (n,).
+    Source: Balcer, Cheu, "Separating local and shuffled differential privacy via histograms", ITC 2020.
+
     A single user's messages show the value with probability 1 - c or more, so that the local eps is infinite. With Y the number
     of messages (per label), all n users' coins are a binomial:
 

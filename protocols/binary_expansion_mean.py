@@ -52,6 +52,10 @@ class BinaryExpansionMean(Protocol):
 
     Notes
     -----
+    Data: numbers in [low, high], shape (n,); with dim, shape (n, dim).
+    Source: Girgis, Diggavi, "Multi-message shuffled privacy in federated learning", arXiv 2302.11152 (2023), for entries in a
+    range.
+
     With u = (x - low)/(high - low) in [0, 1], level k < m is the k-th binary digit of u, of weight w_k = 2^-k, and level m
     what is left, rounded at random, of weight 2^-(m-1). Level k has the budget v_k, proportional to w_k^(2/3), which makes
     sum_k w_k^2/v_k^2 least for sum_k v_k = v; its bits are flipped with probability

@@ -49,6 +49,9 @@ class CorrelatedCount(Protocol):
 
     Notes
     -----
+    Data: bits 0 and 1, booleans, or a categorical of two categories, shape (n,).
+    Source: Ghazi, Kumar, Manurangsi, Pagh, "Private counting from anonymous messages", ICML 2020.
+
     Messages +1 and -1 are coded as 1 and 0. With a = e^-epsilon_star and n users
 
         est = #(+1) - #(-1),   Var = (n/users) 2a/(1-a)^2.

@@ -44,6 +44,9 @@ class FakeUsers(Protocol):
 
     Notes
     -----
+    Data: integer codes 0..d-1 or a pandas categorical, shape (n,).
+    Source: Cheu, Zhilyaev, "Differentially private histograms in the shuffle model from fake users", S&P 2022.
+
     With N_j the number of messages in which bit j is 1,
 
         est_j = (N_j - (k+1) n f)/(1 - 2f),   Var_j = (k+1) n f (1-f)/(1 - 2f)^2,

@@ -53,6 +53,9 @@ class HashedBallsIntoBins(WithDummies):
 
     Notes
     -----
+    Data: integer codes 0..d-1 or a pandas categorical, shape (n,).
+    Source: Luo, Wang, Yi, "Frequency estimation in the shuffle model with almost a single message", CCS 2022 (large domains).
+
     A message is (u, v, w), u in 1..P-1, v in 0..P-1, w in 0..b-1; it supports the value x if h(x) = ((u x + v) mod P) mod b = w.
     For two values (u x0 + v, u x1 + v) is uniform on the ordered pairs of distinct residues, so that with k = floor(P/b) and
     t = P mod b they collide with probability c = k (P + t - b)/(P (P - 1)), the same for every pair. Among N messages of n users,

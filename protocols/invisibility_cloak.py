@@ -54,6 +54,9 @@ class InvisibilityCloak(SharedSum):
 
     Notes
     -----
+    Data: numbers in [low, high], shape (n,).
+    Source: Ghazi, Pagh, Velingker, "Scalable and differentially private distributed aggregation in the shuffled model", 2019.
+
     The paper has two guarantees. (i) Data sets with the same sum: nothing but the shares matters, and no noise is needed
     (`sum_preserving_delta`). (ii) Another value of one user: delta = D_eps + (1 + e^eps) tau as in `SplitAndMix`, where D_eps is
     that of the noise of Binomial(n, noise_probability) users (`shufflesim.bounds.compound`): exact where levels are few, a bound

@@ -47,6 +47,9 @@ class MixDUMP(LabelledDummies):
 
     Notes
     -----
+    Data: integer codes 0..d-1 or a pandas categorical, shape (n,).
+    Source: Li et al., "Privacy enhancement via dummy points in the shuffle model", IEEE TDSC 2023; its bound is from memory.
+
     The report is the value with probability kappa = 1 - gamma, gamma = f d/(d-1), else uniform on all d. With g = f/(d-1)
 
         est_j = (N_j - n g - n sigma/d)/kappa,

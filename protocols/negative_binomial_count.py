@@ -70,6 +70,9 @@ class NegativeBinomialCount(Protocol):
 
     Notes
     -----
+    Data: bits 0 and 1, booleans, or a categorical of two categories, shape (n,).
+    Source: Ghazi, Kumar, Manurangsi, Pagh, "Private counting from anonymous messages", ICML 2020.
+
     NB(r, p) has the law Gamma(k + r)/(Gamma(r) k!) (1-p)^r p^k and the mean rp/(1-p). With Y messages of n users,
 
         est = Y - (n/users) rp/(1-p),   Var = (n/users) rp/(1-p)^2.

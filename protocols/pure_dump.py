@@ -44,6 +44,9 @@ class PureDUMP(BallsIntoBins):
 
     Notes
     -----
+    Data: integer codes 0..d-1 or a pandas categorical, shape (n,).
+    Source: Li et al., "Privacy enhancement via dummy points in the shuffle model", IEEE TDSC 2023; its bound is from memory.
+
     All else is as in `BallsIntoBins`; with N = n sigma dummies the bound of the paper is
 
         eps <= sqrt(14 d ln(2/delta)/(N - 1)) + 27 d/(N - 1)   for eps <= 1, delta <= 0.2907,

@@ -48,6 +48,10 @@ class RecursiveSum(Protocol):
 
     Notes
     -----
+    Data: numbers in [low, high], shape (n,).
+    Source: Balle, Bell, Gascon, Nissim, "Private summation in the multi-message shuffle model", CCS 2020 (recursive
+    protocol).
+
     Digit j has K_j = p_j values, the last one K_m = p_m + 1, because it is rounded at random. It is sent with its place j by GRR
     with e^eps_j = 1 + (1 - gamma_j) K_j/gamma_j. With q_j = p_1...p_j, S_j the sum of the digits received, and u = (x - low)/
     (high - low),

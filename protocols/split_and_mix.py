@@ -49,6 +49,10 @@ class SplitAndMix(SharedSum):
 
     Notes
     -----
+    Data: numbers in [low, high], shape (n,).
+    Source: Ishai, Kushilevitz, Ostrovsky, Sahai, "Cryptography from anonymity", FOCS 2006 (the shares); Balle, Bell, Gascon,
+    Nissim, "Private summation in the multi-message shuffle model", CCS 2020 (the noise and the number of shares).
+
     Each user's noise is Polya(1/users, a) - Polya(1/users, a), a = e^(-epsilon/precision). With n users
 
         Var = ((n/users) 2a/(1-a)^2 + sum_i rho_i (1 - rho_i)) (high - low)^2/(n precision)^2,

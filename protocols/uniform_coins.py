@@ -37,6 +37,9 @@ class UniformCoins(Protocol):
 
     Notes
     -----
+    Data: bits 0 and 1, booleans, or a categorical of two categories, shape (n,).
+    Source: Balcer, Cheu, Joseph, Mao, "Connecting robust shuffle privacy and pan-privacy", SODA 2021.
+
     A single user's messages can show the bit, so that the local eps is infinite. With Y the number of ones,
 
         est = Y - n k/2,   Var = n k/4,

@@ -241,11 +241,13 @@ class Simulation:
 
     @cached_property
     def summary(self) -> pd.DataFrame:
-        """One row: protocol, privacy on both sides, cost and error."""
+        """One row: protocol, privacy on both sides, cost and error; without any claim the local eps is the upper bound."""
         import pandas as pd
 
         rows = self.privacy
-        upper = rows[rows["bound"] == "sound"].iloc[0]
+        sound = rows[rows["bound"] == "sound"]
+        local = {"epsilon": self.protocol.local_epsilon, "note": "local eps"}
+        upper = sound.iloc[0] if len(sound) else local
         lower = rows.loc[rows["side"] == "lower", "epsilon"]
         return pd.DataFrame(
             {
@@ -253,7 +255,7 @@ class Simulation:
                 "n": [self.n],
                 "local_epsilon": [self.protocol.local_epsilon],
                 "epsilon_upper": [upper["epsilon"]],
-                "upper_bound": [upper["note"].rpartition(": ")[2]],
+                "upper_bound": [str(upper["note"]).rpartition(": ")[2]],
                 "epsilon_lower": [lower.max() if len(lower) else math.nan],
                 "delta": [self.delta],
                 "messages_per_user": [self.cost.loc["messages_per_user", "observed"]],
@@ -390,6 +392,8 @@ class Simulation:
         ax.set_ylabel(" and ".join(kinds) if counts else "mean" if len(shown) == 1 else "estimate minus truth")
         whole = len(rows) // len(kinds)
         more = f"; {each} {'most frequent' if counts else 'first'} of {whole} values" if each < whole else ""
+        if self.population is not None:
+            more = f", {self.n - self.received.users:,} absent, {self.received.faulty:,} faulty{more}"
         ax.set_title(textwrap.fill(f"{self.protocol.name}, {self.n:,} users{more}", TITLE_WIDTH), fontsize="medium")
         ax.legend()
         return ax

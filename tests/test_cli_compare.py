@@ -76,6 +76,20 @@ def test_compare_takes_numbers_too(table):
     assert {row["protocol"].partition("(")[0] for row in rows} == {"Laplace", "Piecewise", "WitchHat"}
 
 
+def test_two_categories_are_bits_too(table):
+    options = ("--epsilon", "1", "--delta", "1e-3", "--data", str(table), "--column", "first", "--seed", "1")
+    rows = json.loads(ok("compare", *options, "--json").stdout)["rows"]
+    names = {row["protocol"].partition("(")[0] for row in rows}
+    assert {"GRR", "BallsIntoBins", "BiasedCoin", "UniformCoins", "NegativeBinomialCount"} <= names
+
+
+def test_several_numbers_as_a_parameter(table):
+    options = ("--epsilon", "1", "--delta", "1e-3", "--data", str(table), "--column", "height", "--seed", "1", "--json")
+    (row,) = json.loads(ok("compare", *options, "recursive-sum:precisions=2,3,high=2.0").stdout)["rows"]
+    assert row["protocol"].startswith("RecursiveSum(precisions=(2, 3), ")
+    assert "high=2.0" in row["protocol"]
+
+
 def test_what_does_not_fit_is_left_out_if_nothing_was_asked_for(tmp_path):
     path = tmp_path / "five.csv"
     path.write_text("city\n" + "\n".join("abcdea") + "\n")

@@ -48,7 +48,7 @@ def test_list_has_two_lines_an_entry(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     rows = json.loads(ok("list", "--json").stdout)
     lines = ok("list").stdout.splitlines()[2:]
-    assert len(lines) <= 2 * len(rows) + 3
+    assert len(lines) <= 2 * len(rows) + 6
     assert max(map(len, lines)) <= 80
     for row in rows:
         place = next(i for i, line in enumerate(lines) if line.startswith(f"{row['name']} "))
@@ -78,6 +78,15 @@ def test_the_examples_in_the_help_run():
         for line in re.findall(r"\n +shufflesim (.*)", text):
             if "my.csv" not in line:
                 ok(*line.split())
+
+
+def test_list_explains_one_of_them():
+    text = ok("list", "recursive-sum").stdout
+    assert text.startswith("recursive-sum: the protocol shufflesim.protocols.RecursiveSum")
+    assert "precisions : tuple of int" in text
+    assert "Source: Balle" in text
+    assert not re.search("Raises|Examples", text)
+    assert json.loads(ok("list", "grr", "--json").stdout)["kind"] == "mechanism"
 
 
 def test_no_command_shows_the_help():

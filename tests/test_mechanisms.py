@@ -45,7 +45,7 @@ def test_protocol_conforms(protocol):
     assert report.passed, str(report)
 
 
-@pytest.mark.parametrize("cls", catalogue.mechanisms().values(), ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize("cls", [*catalogue.mechanisms().values(), *catalogue.protocols().values()], ids=lambda cls: cls.__name__)
 def test_the_docstring_says_what_data_are_taken_and_from_which_paper(cls):
     """One line each; the stated shapes are those of the domain, with the class's parameters in them."""
     lines = [line.strip() for line in vars(cls)["__doc__"].splitlines()]

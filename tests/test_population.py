@@ -205,3 +205,17 @@ def test_robustness_refuses_what_is_no_list_of_fractions(fractions):
 def test_robustness_refuses_what_is_no_list_of_protocols(protocols):
     with pytest.raises(ValueError, match=r"^protocols must be a list of at least one, got"):
         ss.robustness(protocols, DATA, [0.1], attack="garbage", delta=1e-6)
+
+
+def test_without_a_claim_the_local_eps_is_the_bound():
+    class Unproved(BallsIntoBins):
+        undeclared = "nobody has looked yet"
+
+        def claims(self, crowd):
+            return []
+
+    run = ss.simulate(Unproved(4, 1.5), DATA, delta=1e-6, seed=5)
+    assert run.summary.loc[0, ["epsilon_upper", "upper_bound"]].tolist() == [math.inf, "local eps"]
+    assert run.privacy.empty
+    with pytest.raises(ValueError, match=r"what applies: nothing \(nobody has looked yet\)"):
+        ss.epsilon(Unproved(4, 1.5), 10_000, 1e-6)

@@ -243,7 +243,8 @@ def _select(x: Bounded, crowd: Crowd, bound: str) -> list[Claim]:
     else:
         raise ValueError(f"bound must be one of {', '.join(BOUNDS)}, got {bound!r}; {nearest(str(bound), BOUNDS)}")
     if not chosen:
-        known = ", ".join(["sound", *(c.bound for c in claims)])
+        proved = any(c.side == "upper" and c.sound and not c.baseline for c in claims)
+        known = ", ".join([*(["sound"] if proved else []), *(c.bound for c in claims)]) or "nothing"
         why = getattr(x, "undeclared", "")
         raise ValueError(f"bound={bound!r} does not apply to {x!r}; what applies: {known}" + (f" ({why})" if why else ""))
     return chosen

@@ -60,7 +60,9 @@ class Folder(click.Path):
 
 
 def read_value(text: str) -> Any:
-    """Int, float (inf and nan too), None for "none", else the text itself."""
+    """Int, float (inf and nan too), None for "none", else the text itself; a tuple of these where there are commas."""
+    if "," in text:
+        return tuple(read_value(part) for part in text.split(",") if part)
     for kind in (int, float):
         try:
             return kind(text)
@@ -77,8 +79,7 @@ def _read_parameters(ctx: click.Context, param: click.Parameter, pairs: tuple[st
             raise click.BadParameter(f"must be key=value such as epsilon=2, got {pair!r}", ctx, param)
         if key in found:
             raise click.BadParameter(f"must give each key once, got {key!r} twice", ctx, param)
-        several = "," in text
-        found[key] = tuple(read_value(part) for part in text.split(",") if part) if several else read_value(text)
+        found[key] = read_value(text)
     return found
 
 

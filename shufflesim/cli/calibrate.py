@@ -110,12 +110,15 @@ def _calibrate_protocol(
     with refusing():
         entry = catalogue.find(name)
         if not issubclass(entry, Protocol):
-            raise ValueError(f"--find must be given for the mechanism {name!r}, got none")
+            raise ValueError(f"--find must be given for the mechanism {name!r}, such as --find epsilon or --find n; got none")
         users = check_users(n)
         found = catalogue.call(entry.for_target, name, {"epsilon": epsilon, "delta": delta, "n": users, **parameters})
         reached = epsilon_at(found, users, delta)
+    takes = catalogue.parameters(entry.original)
+    # The paper chooses itself what its calibration does not take, such as the digits of a sum.
+    given = {key: value for key, value in parameters.items() if key in takes or "epsilon" not in takes}
     try:
-        paper = catalogue.call(entry.original, name, {"epsilon": epsilon, "delta": delta, "n": users, **parameters})
+        paper = catalogue.call(entry.original, name, {"epsilon": epsilon, "delta": delta, "n": users, **given})
         original, ratio, why = repr(paper), epsilon / float(epsilon_at(paper, users, delta)), ""
     except ValueError as error:
         original, ratio, why = None, None, str(error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +56,7 @@ def compare(
 
     Every mechanism gets the largest local budget whose proved central eps is at most --epsilon, every protocol the least
     noise, and is run on the data: error against messages and bits per user. Without NAMEs these are all installed ones for
-    one category per user. Nothing is written without --out.
+    one category per user, those for bits too if there are two. Nothing is written without --out.
 
     \b
     Examples:
@@ -71,7 +72,7 @@ def compare(
     candidates: list[Any] = []
     made: list[Any] = []
     values: Any = None
-    chosen = names or _categorical()
+    chosen = names or _categorical(source)
     with progress("calibrating", len(chosen)) as update:
         for done, name in enumerate(chosen, start=1):
             try:
@@ -105,21 +106,27 @@ def compare(
         click.echo("\n" + "\n".join(f"saved {file}" for file in files))
 
 
-def _categorical() -> list[str]:
-    """Installed mechanisms and protocols for one category of any d per user, with nothing else to choose."""
+def _categorical(source: Source) -> list[str]:
+    """Installed ones for one category of any d per user, or for bits where there are two, with nothing else to choose."""
     import inspect
 
     from shufflesim import catalogue
     from shufflesim.domains import Categories
 
     chosen = []
+    bits = len(source.columns) == 1 and len(source.categories.dtypes.iloc[0].categories) == 2
     for entries, given in ((catalogue.mechanisms(), {"epsilon"}), (catalogue.protocols(), {"epsilon", "delta", "n"})):
         for name, entry in entries.items():
             maker = entry if given == {"epsilon"} else entry.for_target  # type: ignore[union-attr]
             needed = {k for k, p in catalogue.parameters(maker).items() if p.default is inspect.Parameter.empty}
             example = next(entry.examples(), None)
-            if needed == given | {"d"} and example is not None and type(example.domain) is Categories:
+            if example is None or type(example.domain) is not Categories:
+                continue
+            if needed == given | {"d"}:
                 chosen.append(name)
+            elif needed == given and bits:
+                bit = "d" in catalogue.parameters(maker)
+                chosen.append(f"{name}:d=none" if bit else name)
     return chosen
 
 
@@ -129,7 +136,7 @@ def _candidate(text: str, source: Source, epsilon: float, delta: float) -> tuple
 
     name, _, rest = text.partition(":")
     parameters: dict[str, Any] = {}
-    for pair in filter(None, rest.split(",")):
+    for pair in filter(None, re.split(r",(?=[^,]*=)", rest)):  # a comma with no "=" behind it stands between several numbers
         key, equals, value = pair.partition("=")
         if not equals or not key.isidentifier() or key in ("epsilon", "delta", "n"):
             raise click.UsageError(f"NAME must be name or name:key=value,... with keys other than epsilon, got {text!r}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import textwrap
 from typing import Any
 
@@ -10,19 +11,34 @@ import click
 
 from .arguments import json_option
 from .output import show, show_json, stacked, width
+from .shell import refusing
 
 
 @click.command("list")
+@click.argument("name", required=False)
 @json_option
-def list_(as_json: bool) -> None:
+def list_(name: str | None, as_json: bool) -> None:
     """List mechanisms and protocols with their parameters.
 
+    With NAME, say what this one does, what its parameters mean and which paper it is from.
+
     \b
-    Example:
+    Examples:
+      shufflesim list
+      shufflesim list recursive-sum
       shufflesim list --json
     """
     from shufflesim import catalogue
 
+    if name is not None:
+        with refusing():
+            entry = catalogue.find(name)
+        if as_json:
+            show_json(_describe(name, _kind(entry), entry) | {"text": inspect.getdoc(entry)})
+        else:
+            module = entry.__module__.rpartition(".")[0]
+            click.echo(f"{name}: the {_kind(entry)} {module}.{entry.__name__}\n\n{_prose(entry)}")
+        return
     rows = [
         _describe(name, kind, entry)
         for kind, entries in (("mechanism", catalogue.mechanisms()), ("protocol", catalogue.protocols()))
@@ -58,6 +74,18 @@ def _describe(name: str, kind: str, entry: Any) -> dict[str, Any]:
             for key, p in parameters.items()
         ],
     }
+
+
+def _kind(entry: Any) -> str:
+    from shufflesim import Protocol
+
+    return "protocol" if issubclass(entry, Protocol) else "mechanism"
+
+
+def _prose(entry: Any) -> str:
+    """The docstring without what only Python needs: what is raised, examples."""
+    sections = re.split(r"\n\n(?=[A-Z][a-z]+\n-{3,}\n)", inspect.getdoc(entry) or "")
+    return "\n\n".join(s for s in sections if s.partition("\n")[0] not in ("Raises", "Examples")).rstrip()
 
 
 def _first_line(thing: Any) -> str:

@@ -92,7 +92,8 @@ def stacked(titles: Sequence[str], rows: Iterable[Sequence[Cell]], notes: Iterab
         made = Table.grid(padding=(0, 2, 0, 0))
         for title, size in zip(titles, widths, strict=True):
             justify: Literal["left", "right"] = "right" if title in right else "left"
-            made.add_column(min_width=size, no_wrap=title != titles[-1], justify=justify)
+            last = title == titles[-1]
+            made.add_column(min_width=None if last and not right else size, no_wrap=not last, justify=justify)
         made.add_row(*cells)
         return made
 
