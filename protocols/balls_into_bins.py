@@ -8,22 +8,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
 from shufflesim._checks import check_number
-from shufflesim._sampling import bernoulli, uniform_codes
-from shufflesim.bounds import Claim, Crowd, MessageCount, VariationRatio, declared_claims_for
+from shufflesim.bounds import Claim, Crowd, VariationRatio, declared_claims_for
 from shufflesim.domains import Array, Categories
-from shufflesim.protocol import Protocol
-from shufflesim.shuffler import Encoded
 
-# The number of uniform dummies of one user; more are a mistake rather than a protocol.
-DUMMIES_MAX = 1e6
+from ._dummies import DUMMIES_MAX, LabelledDummies, check_target, least_dummies, per_user
 
 
 @dataclass(frozen=True)
-class BallsIntoBins(Protocol):
+class BallsIntoBins(LabelledDummies):
     """Each user sends the value and, on average, `dummies` labels uniform on all d.
 
     Parameters
@@ -51,6 +48,10 @@ class BallsIntoBins(Protocol):
     --------
     >>> BallsIntoBins(d=16, dummies=1.5).amplification
     VariationRatio(p=inf, beta=1, q=16)
+    >>> paper = BallsIntoBins.original(1.0, 1e-8, 10_000, d=16)
+    >>> ours = BallsIntoBins.for_target(1.0, 1e-8, 10_000, d=16)
+    >>> round(paper.dummies, 3), round(ours.dummies, 3)
+    (0.979, 0.099)
     """
 
     d: int
@@ -58,16 +59,7 @@ class BallsIntoBins(Protocol):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "d", Categories(self.d).d)
-        rule = f"a number in (0, {DUMMIES_MAX:g}]"
-        dummies = check_number("dummies", self.dummies, rule, low=0.0, high=DUMMIES_MAX)
-        if dummies == 0:
-            raise ValueError(f"dummies must be {rule}, got {self.dummies!r}: without dummies nothing hides the value")
-        object.__setattr__(self, "dummies", dummies)
-
-    @property
-    def domain(self) -> Categories:
-        """d categories."""
-        return Categories(self.d)
+        object.__setattr__(self, "dummies", check_dummies(self.dummies))
 
     @property
     def local_epsilon(self) -> float:
@@ -79,70 +71,25 @@ class BallsIntoBins(Protocol):
         """(inf, 1, d): no neutral part."""
         return VariationRatio(math.inf, 1.0, self.d)
 
-    @property
-    def declarations(self) -> tuple[VariationRatio, ...]:
-        """One."""
-        return (self.amplification,)
-
-    @property
-    def alphabet(self) -> int:
-        """d labels."""
-        return self.d
-
-    @property
-    def width(self) -> int:
-        """Messages per user, at most."""
-        return 1 + math.ceil(self.dummies)
-
-    @property
-    def messages_per_user(self) -> float:
-        """1 + rho."""
-        return 1 + self.dummies
-
-    @property
-    def bits_per_message(self) -> float:
-        """log2 d, rounded up."""
-        return float(math.ceil(math.log2(self.d)))
-
-    def blanket(self, crowd: Crowd) -> MessageCount:
-        """User 1's message and the dummies of all users, user 1's own included."""
-        crowd.refuse_sampling(self)
-        whole = math.floor(self.dummies)
-        more = self.dummies - whole
-        return crowd.blanket({whole: 1 - more, whole + 1: more})
-
     def claims(self, crowd: Crowd) -> list[Claim]:
         """The declaration's bounds, and the same value as a lower bound.
 
         If all others hold one value and it is known how many of them are there, their real messages can be subtracted: what is
-        left is user 1's message among the dummies, which is exactly the pair that the upper bound uses. The number of messages
-        tells how many are there if nobody can be missing, or if all users send equally many.
+        left is user 1's message among the dummies, which is exactly the pair that the upper bound uses.
         """
         claims = declared_claims_for(self.amplification, self.blanket(crowd))
-        if crowd.complete or self.dummies == math.floor(self.dummies):
+        if self.counted(crowd):
             exact, note = claims[0], "attained when all others hold one value"
             claims.append(Claim("lower", "lower", True, exact.source, note, exact.value))
         return claims
 
-    def encode(self, values: Array, rng: np.random.Generator) -> Encoded:
-        """The value and the user's dummies, user by user."""
-        whole = math.floor(self.dummies)
-        sizes = 1 + whole + bernoulli(rng, self.dummies - whole, values.shape[0])
-        messages = uniform_codes(rng, self.d, int(sizes.sum()), self.domain.dtype)
-        messages[np.cumsum(sizes) - sizes] = values
-        return Encoded(messages, sizes)
-
-    def aggregate(self, messages: Array) -> Array:
-        """Messages per label, shape (d,)."""
-        return np.bincount(messages, minlength=self.d)
+    def report(self, values: Array, blank: Array, rng: np.random.Generator) -> Array:
+        """The value."""
+        return values
 
     def estimate(self, aggregate: Array, n: int) -> Array:
         """Counts: messages per label minus the share of the dummies."""
         return aggregate - (aggregate.sum() - n) / self.d
-
-    def messages_in(self, aggregate: Array, n: int) -> float:
-        """All labels that came."""
-        return float(aggregate.sum())
 
     def variance(self, total: Array, n: int) -> Array:
         """The same for every label: E[D] (1/d)(1 - 1/d)."""
@@ -150,13 +97,58 @@ class BallsIntoBins(Protocol):
 
     def sample_aggregate(self, totals: Array, rng: np.random.Generator) -> Array:
         """Counts plus a multinomial of all dummies."""
-        n, whole = int(totals.sum()), math.floor(self.dummies)
-        drawn = n * whole + int(rng.binomial(n, self.dummies - whole))
-        return totals + rng.multinomial(drawn, np.full(self.d, 1 / self.d))
+        return self.spread(totals, int(totals.sum()), rng)
 
     @classmethod
-    def examples(cls) -> Iterator[BallsIntoBins]:
+    def original(cls, epsilon: float, delta: float, n: int, *, d: int) -> Self:
+        """As in the paper: mu = 32 ln(2/delta)/eps^2 dummies per label, mu d/n per user; see `balls`.
+
+        Parameters
+        ----------
+        epsilon, delta : float
+            The target: eps > 0 in nats, with 32 ln(2/delta)/eps^2 > ln(1/delta); delta in (0, 1).
+        n : int
+            Number of users, all honest.
+        d : int
+            Number of categories.
+        """
+        epsilon, delta, n = check_target(epsilon, delta, n)
+        return cls(d, per_user(balls(epsilon, delta) * Categories(d).d, n))
+
+    @classmethod
+    def for_target(cls, epsilon: float, delta: float, n: int, *, d: int) -> Self:
+        """The fewest dummies whose exact eps is at most epsilon; arguments as in `original`, any eps > 0."""
+        return least_dummies(lambda dummies: cls(d, dummies), epsilon, delta, n)
+
+    def retargeted(self, epsilon: float, delta: float, n: int) -> Self:
+        """`for_target` for the same d."""
+        return self.for_target(epsilon, delta, n, d=self.d)
+
+    @classmethod
+    def examples(cls) -> Iterator[Self]:
         """Typical, tiny, extreme."""
         yield cls(d=16, dummies=1.5)
         yield cls(d=2, dummies=0.25)
         yield cls(d=300, dummies=3)
+
+
+def check_dummies(value: float) -> float:
+    """A mean number of dummies."""
+    rule = f"a number in (0, {DUMMIES_MAX:g}]"
+    dummies = check_number("dummies", value, rule, low=0.0, high=DUMMIES_MAX)
+    if dummies == 0:
+        raise ValueError(f"dummies must be {rule}, got {value!r}: without dummies nothing hides the value")
+    return dummies
+
+
+def balls(epsilon: float, delta: float) -> float:
+    """Luo, Wang, Yi 2022: mu = 32 ln(2/delta)/eps^2, the dummies that one label needs on average.
+
+    A label without a dummy, which has probability e^-mu, shows the value. Where that is likelier than delta the formula cannot
+    hold; this is the case for eps beyond about 5.6.
+    """
+    mu = 32 * math.log(2 / delta) / epsilon / epsilon
+    if mu <= -math.log(delta):
+        top = math.sqrt(32 * math.log(2 / delta) / -math.log(delta))
+        raise ValueError(f"epsilon must be below sqrt(32 ln(2/delta)/ln(1/delta)) = {top:.6g}, got {epsilon!r}")
+    return mu

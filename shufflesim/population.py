@@ -169,6 +169,9 @@ class Senders:
         if messages.dtype.kind == "f":
             return np.full(messages.shape, np.nan, dtype=messages.dtype)
         if self.protocol.alphabet is None:
+            largest = np.full(messages.shape, np.iinfo(messages.dtype).max if messages.dtype.kind in "iu" else True)
+            if not self.protocol.valid(largest).any():
+                return largest
             raise ValueError(
                 f"attack must not be out-of-alphabet for {self.protocol.name}, of which every message is well-formed"
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Literal, Self, TypeVar
@@ -93,7 +94,8 @@ class Protocol(ABC):
     @classmethod
     def extra_amplification_ratio(cls, epsilon: float, delta: float, n: int, **parameters: Any) -> float:
         """The eps that the paper's own calibration promises over the sound eps of what it makes (rounded up): > 1 is a gain."""
-        return epsilon / float(epsilon_at(cls.original(epsilon, delta, n, **parameters), n, delta))
+        found = float(epsilon_at(cls.original(epsilon, delta, n, **parameters), n, delta))
+        return epsilon / found if found > 0 else math.inf
 
     def retargeted(self, epsilon: float, delta: float, n: int) -> Self:
         """`for_target` with all that is not noise as it is here, such as the number of categories."""

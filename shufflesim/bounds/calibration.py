@@ -188,10 +188,27 @@ class _Search:
             )
         guess = far if self.likely(far) else _bisect(near, far, self.likely)
         found = self.at(guess)
-        return found if self._meets(found) else self.at(_bisect(near, guess, lambda p: self._meets(self.at(p))))
+        if self._meets(found):
+            return found
+        return self.at(_bisect(*_stepped_back(near, guess, self._reached), self._reached))
+
+    def _reached(self, parameter: float) -> bool:
+        return self._meets(self.at(parameter))
 
     def _meets(self, found: Calibration) -> bool:
         return bool(found.epsilon.upper <= self.target)
+
+
+def _stepped_back(good: float, bad: float, holds: Callable[[float], bool]) -> tuple[float, float]:
+    """A parameter that holds and one that does not: from `bad` in growing steps towards `good`, as it misses by little."""
+    whole = isinstance(good, int) and isinstance(bad, int)
+    step = 1 if whole else PARAMETER_RTOL * abs(bad)
+    while abs(good - bad) > step > 0:
+        tried = bad + step if good > bad else bad - step
+        if holds(tried):
+            return tried, bad
+        bad, step = tried, 4 * step
+    return good, bad
 
 
 def _bisect(good: float, bad: float, holds: Callable[[float], bool]) -> float:

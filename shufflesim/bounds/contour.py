@@ -321,7 +321,8 @@ def enclose(
     chosen = int(np.argmax(pair_c * pair_delta**2))
     a, b = int(pair_a[chosen]), int(pair_b[chosen])
     delta, c = float(pair_delta[chosen]), float(pair_c[chosen])
-    half = math.acos(1 - NEGLIGIBLE / c) if c > NEGLIGIBLE / 2 else math.pi
+    # 1 - cos(half) = NEGLIGIBLE/c, without the difference that a large c would round away.
+    half = 2 * math.asin(math.sqrt(NEGLIGIBLE / (2 * c))) if c > NEGLIGIBLE / 2 else math.pi
 
     if half > delta * step * max_nodes:
         if or_nothing:

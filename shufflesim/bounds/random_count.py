@@ -22,6 +22,8 @@ from .count import Array, MessageCount
 # log of the share of G(theta) that the counts outside the range may have: e^-42 = 6e-19.
 NEGLIGIBLE = 42.0
 NODES = 16
+# Bounds for the exponents lam of Chernoff's inequality: e^lam stays finite.
+LAM_MAX, VARIANCE_MIN = 699.0, 1e-300
 # First panel in units of 1/(largest count in the range); end of the last one in units of 1/(smallest).
 PANEL, END = 12.0, 45.0
 # Allowance for the rule relative to G(theta): the errors above (1e-18) and the rounding of a sum of a few hundred terms;
@@ -37,9 +39,8 @@ def counts_that_matter(count: MessageCount, log_m: float) -> tuple[float, float]
     if not count.is_random:
         return float(count.fixed), float(count.fixed)
     need = NEGLIGIBLE + math.log(count.largest / count.fixed)
-    # The best lam for a normal law is sqrt(2 need) / deviation; any is allowed.
-    lam = math.sqrt(2 * need / count.variance) * np.exp2(np.arange(-6.0, 10.0))
-    lam = lam[lam < 700.0]
+    # The best lam for a normal law is sqrt(2 need) / deviation; any is allowed. A count that hardly varies has a variance near 0.
+    lam = np.minimum(math.sqrt(2 * need / max(count.variance, VARIANCE_MIN)) * np.exp2(np.arange(-6.0, 10.0)), LAM_MAX)
     here = float(count.log_pgf(np.asarray(log_m)))
     with np.errstate(over="ignore", invalid="ignore"):
         low = (here - count.log_pgf(log_m - lam) - need) / lam

@@ -7,6 +7,7 @@ from .digits import Digits
 from .keyvalue import KeyValues
 from .numbers import Box, Interval, UnitVectors
 from .points import Map, Plane, Points
+from .queries import Queries
 
 __all__ = [
     "Array",
@@ -20,6 +21,7 @@ __all__ = [
     "Map",
     "Plane",
     "Points",
+    "Queries",
     "Sets",
     "UnitVectors",
     "categorical",
