@@ -1,9 +1,11 @@
 """A lower confidence bound on a divergence from runs alone: encode, shuffle, analyze, and try to tell two data sets apart.
 
-For any event E of the released view, D_eps >= P(E) - e^eps Q(E). An event is chosen on one half of the runs, as a threshold on a
-statistic, and its probabilities are bounded on the other half by Clopper and Pearson (Biometrika 1934): whatever chose the event,
-the bound holds with the stated confidence. Source of the approach: Jagielski, Ullman, Oprea, "Auditing differentially private
-machine learning", NeurIPS 2020; Ding et al., "Detecting violations of differential privacy", CCS 2018.
+For any event E of the released view, D_eps >= P(E) - e^eps Q(E). A statistic is learned on a quarter of the runs, a threshold on
+it is chosen on another, and the probabilities of that event are bounded on the other half by Clopper and Pearson (Biometrika
+1934): whatever chose the event, the bound holds with the stated confidence.
+
+Source of the approach: Jagielski, Ullman, Oprea, "Auditing differentially private machine learning", NeurIPS 2020; Ding et al.,
+"Detecting violations of differential privacy", CCS 2018.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from .._checks import check_integer, check_number
+from .._checks import EPSILON_MAX, check_integer, check_number
 from ..domains import Array
 from ..protocol import Protocol
 from ..shuffler import Shuffler
@@ -103,11 +105,11 @@ def black_box(
     data = [protocol.domain.validate(d) for d in (first, second)]
     if data[0].shape != data[1].shape:
         raise ValueError(f"first and second must be as long as each other, got {len(data[0])} and {len(data[1])} users")
-    half = trials // 2
-    scores = _scores(_views(protocol, data, trials, rng, shuffler or Shuffler(), statistic), half, statistic is None)
+    views = _views(protocol, data, trials, rng, shuffler or Shuffler(), statistic)
+    scores = _scores(views, trials // 4, statistic is None)
     # Either direction can be the one that is reported; each end needs two probabilities.
     share = (1 - confidence) / 4
-    found = [_bound(scores, half, eps, share), _bound([(-q, -p) for p, q in scores], half, eps, share)]
+    found = [_bound(s, trials // 4, trials // 2, eps, share) for s in (scores, [(-q, -p) for p, q in scores])]
     best = max(found, key=lambda f: f[1])
     return Bound(*best, trials)
 
@@ -128,7 +130,7 @@ def _views(
                 scores.append(np.asarray(statistic(sums[None]), dtype=float))
         return np.array(shown), scores
 
-    first_runs = min(PILOT, trials // 2)
+    first_runs = min(PILOT, trials // 4)
     pilot = [views(values, first_runs, slice(None)) for values in data]
     first, second = (v for v, _ in pilot)
     gap = np.abs(first.mean(axis=0) - second.mean(axis=0)) / (first.std(axis=0) + second.std(axis=0) + 1e-12)
@@ -140,12 +142,12 @@ def _views(
     return found
 
 
-def _scores(views: list[tuple[Array, Array | None]], half: int, needed: bool) -> list[tuple[Array, Array]]:
+def _scores(views: list[tuple[Array, Array | None]], learn: int, needed: bool) -> list[tuple[Array, Array]]:
     """Pairs of scores of all runs with the first and the second data set: the given statistic's, and a learned one's."""
     (first, known), (second, other) = views
     scores = [] if known is None or other is None else [(known, other)]
     try:
-        scores.append(_learned(first[:half], second[:half], first, second))
+        scores.append(_learned(first[:learn], second[:learn], first, second))
     except ImportError:
         if needed:
             raise
@@ -153,7 +155,7 @@ def _scores(views: list[tuple[Array, Array | None]], half: int, needed: bool) ->
 
 
 def _shown(released: Array) -> Array:
-    """Entries of the first messages as released, and of the smallest ones; NaN where there are fewer."""
+    """Entries of the first messages as released, and of the smallest ones; -1 where there are fewer."""
     flat = released.reshape(released.shape[0], math.prod(released.shape[1:]))[:, :ENTRIES].astype(float)
     smallest = flat[np.lexsort(flat.T[::-1])[:SHOWN]]
     shown = np.full((2, SHOWN, flat.shape[1]), -1.0)
@@ -178,21 +180,22 @@ def _learned(first: Array, second: Array, *views: Array) -> tuple[Array, Array]:
     return one, two
 
 
-def _bound(scores: list[tuple[Array, Array]], half: int, eps: float, share: float) -> tuple[float, float, float]:
-    """The event {score > t}; the score and t are chosen on the first half by the lower bound there, judged on the second half."""
-    growth = math.exp(min(eps, 700.0))
-    shares = np.concatenate([np.linspace(0, 1, THRESHOLDS), np.geomspace(1 / half, 1, THRESHOLDS)])
+def _bound(scores: list[tuple[Array, Array]], start: int, stop: int, eps: float, share: float) -> tuple[float, float, float]:
+    """The event {score > t}; the score and t are chosen on runs start..stop by the lower bound there, judged on those beyond."""
+    growth = math.exp(min(eps, EPSILON_MAX))
+    size = stop - start
+    shares = np.concatenate([np.linspace(0, 1, THRESHOLDS), np.geomspace(1 / size, 1, THRESHOLDS)])
     best, event = -math.inf, (0, 0)
     for first, second in scores:
+        chosen = [np.sort(s[start:stop]) for s in (first, second)]
         # Below all of them: the sure event.
-        levels = np.append(np.unique(np.quantile(np.concatenate([first[:half], second[:half]]), 1 - shares)), -np.inf)
-        hits = [half - np.searchsorted(np.sort(s[:half]), levels, side="right") for s in (first, second)]
-        guess = _clopper(hits[0], half, share)[0] - growth * _clopper(hits[1], half, share)[1]
-        chosen = int(np.argmax(guess))
-        if guess[chosen] > best:
-            best = float(guess[chosen])
-            event = (int((first[half:] > levels[chosen]).sum()), int((second[half:] > levels[chosen]).sum()))
-    fresh = len(scores[0][0]) - half
+        levels = np.append(np.unique(np.quantile(np.concatenate(chosen), 1 - shares)), -np.inf)
+        hits = [size - np.searchsorted(s, levels, side="right") for s in chosen]
+        guess = _clopper(hits[0], size, share)[0] - growth * _clopper(hits[1], size, share)[1]
+        level = levels[int(np.argmax(guess))]
+        if guess.max() > best:
+            best, event = float(guess.max()), (int((first[stop:] > level).sum()), int((second[stop:] > level).sum()))
+    fresh = len(scores[0][0]) - stop
     p, q = event
     (p_low, p_high), (q_low, q_high) = _clopper(np.array(p), fresh, share), _clopper(np.array(q), fresh, share)
     return p / fresh - growth * q / fresh, max(0.0, float(p_low - growth * q_high)), min(1.0, float(p_high - growth * q_low))

@@ -28,8 +28,8 @@ from ..domains import Array
 
 # Draws handled at once: times rows, integers of 8 bytes.
 BLOCK_CELLS = 2**22
-# Effective share of the draws below which the interval is wide for their number.
-SHARE_MIN = 0.02
+# Half width of the interval, relative to the estimate, from which on there is a warning.
+WIDE = 0.5
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def tilted_estimate(
     Returns
     -------
     Estimate
-        `warning` says when few of the draws count.
+        `warning` says when the draws do not tell much.
 
     Notes
     -----
@@ -124,11 +124,11 @@ def tilted_estimate(
     variance = max(square - total * mean, 0.0) / (trials - 1)
     log_share = math.log(4 / (1 - confidence))
     off = math.sqrt(2 * variance * log_share / trials) + 7 * log_share / (3 * (trials - 1))
-    # The unit of the terms: E[M^m] / (e theta fixed), and that of X.
-    log_unit = s.log_scale + float(count.log_pgf(np.asarray(s.log_moment))) - math.log(s.theta * count.fixed) - 1
+    # The unit of the terms: E[M^m] / (e theta s.crowd), and that of X.
+    log_unit = s.log_scale + float(count.log_pgf(np.asarray(s.log_moment))) - math.log(s.theta * s.crowd) - 1
     unit, rounding = math.exp(log_unit), s.accuracy(count.mean)
     effective = total * total / square if square > 0 else 0.0
-    warning = "" if effective >= SHARE_MIN * trials else f"{trials} draws are worth only {effective:.0f} equal ones"
+    warning = "" if off < WIDE * mean else f"wide interval: {trials} draws are worth only {effective:.0f} equal ones"
     return Estimate(
         min(1.0, unit * mean),
         unit * max(0.0, mean - off) * max(0.0, 1 - rounding),
@@ -141,7 +141,10 @@ def tilted_estimate(
 
 
 def _terms(s: contour.Saddle, count: MessageCount, trials: int, rng: np.random.Generator) -> Array:
-    """(fixed/m) e theta S e^(-theta S) where S > 0, else 0: at most 1. The number m of messages has its law tilted by M^m."""
+    """min(1, crowd/m) e theta S e^(-theta S) where S > 0, else 0. The number m of messages has its law tilted by M^m.
+
+    Fewer than `crowd` messages have a share of D that is far below the rounding.
+    """
     m = np.full(trials, count.fixed)
     for part in count.parts:
         sizes = np.array([0, *part.sizes])
@@ -150,4 +153,4 @@ def _terms(s: contour.Saddle, count: MessageCount, trials: int, rng: np.random.G
         law = np.exp(logs - logs.max())
         m += rng.multinomial(part.trials, law / law.sum(), size=trials) @ sizes
     exponent = s.theta * (rng.multinomial(m, s.tilted / s.tilted.sum()) @ s.x)
-    return np.where(exponent > 0, count.fixed / m * exponent * np.exp(1 - np.maximum(exponent, 0.0)), 0.0)
+    return np.where(exponent > 0, np.minimum(1.0, s.crowd / m) * exponent * np.exp(1 - np.maximum(exponent, 0.0)), 0.0)
