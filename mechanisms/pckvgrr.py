@@ -43,7 +43,7 @@ class PCKVGRR(Randomizer):
 
     Notes
     -----
-    Data: pairs (key, value), float, shape (n, s, 2); keys 0..d-1, values in [-1, 1], (nan, nan) for no pair.
+    Data: pairs (key, value), float, shape (n, s, 2); keys 0..d-1, values in [-1, 1], nan twice for no pair; or a DataFrame.
     Source: Gu et al., "PCKV: locally differentially private correlated key-value data collection", USENIX Security 2020.
 
     With E = e^eps and d' = d + s keys: each of a user's pairs is drawn with probability 1/s, and what is missing to s pairs is a

@@ -48,7 +48,7 @@ class PrivKV(Randomizer):
 
     Notes
     -----
-    Data: pairs (key, value), float, shape (n, s, 2); keys 0..d-1, values in [-1, 1].
+    Data: pairs (key, value), float, shape (n, s, 2); keys 0..d-1, values in [-1, 1]; a DataFrame for labelled keys.
     Source: Ye, Hu, Meng, Zheng, "PrivKV: key-value data collection", IEEE S&P 2019 (one round).
 
     With E1, E2 = e^epsilon1, e^epsilon2: a value v becomes +1 with probability (1+v)/2, else -1, and the sign is kept with

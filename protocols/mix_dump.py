@@ -167,7 +167,7 @@ class MixDUMP(LabelledDummies):
         return self.spread(rng.binomial(totals, self.truthful), int(totals.sum()), rng)
 
     @classmethod
-    def original(cls, epsilon: float, delta: float, n: int, *, d: int, dummies: int) -> Self:
+    def original(cls, epsilon: float, delta: float, n: int, *, d: int, dummies: int = 1) -> Self:
         """As in the paper: the smallest flip whose bound is at most epsilon.
 
         Parameters
@@ -204,7 +204,7 @@ class MixDUMP(LabelledDummies):
         return cls(d, gamma * (1 - 1 / d), dummies)
 
     @classmethod
-    def for_target(cls, epsilon: float, delta: float, n: int, *, d: int, dummies: int) -> Self:
+    def for_target(cls, epsilon: float, delta: float, n: int, *, d: int, dummies: int = 1) -> Self:
         """The smallest flip whose sound eps is at most epsilon; arguments as in `original`, any eps > 0.
 
         Such a flip exists, as the central eps does not exceed the local one.

@@ -76,6 +76,7 @@ _LATE_NAMES = {
     "check_protocol": "empirical",
     "check_randomizer": "empirical",
     "shuffle_stream": "streams",
+    "verify": "verification",
 }
 
 

@@ -91,3 +91,11 @@ def nearest(word: str, known: Iterable[str]) -> str:
     known = sorted(known)
     close = difflib.get_close_matches(word.lower(), known, n=1, cutoff=0.5)
     return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
+
+
+def check_target(epsilon: Any, delta: Any, n: Any) -> tuple[float, float, int]:
+    """A privacy target: central eps > 0, delta, and the number of users."""
+    number = check_number("epsilon", epsilon, "a number > 0 (nats)", low=0.0)
+    if number == 0:
+        raise ValueError(f"epsilon must be a number > 0 (nats), got {epsilon!r}")
+    return number, check_delta(delta), check_users(n)

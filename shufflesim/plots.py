@@ -26,11 +26,15 @@ TRUTH = "#44617d"
 # Colours (Okabe and Ito, apart for colour-blind readers), and a line style per kind of bound so that print is enough.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000", "#999999")
 STYLES = ("-", "--", ":")
-MARKERS = ("", "s", "v", "o")
 POINT_MARKERS = ("o", "s", "^", "v", "D", "P", "X", "*", "<", ">", "h")
 LONG_DECIMAL = re.compile(r"\d+\.\d{5,}(e[+-]?\d+)?")
 # Characters in a line of a legend, and the margin around points on logarithmic scales.
 LEGEND_WIDTH = 40
+# Height of a line of a legend, and marks on a line, about.
+LEGEND_INCHES = 0.2
+MARKED = 8
+# Lines whose legend fits inside axes.
+FEW = 6
 AROUND = 1.6
 # Points in one panel; beyond it the most frequent values are drawn.
 POINTS = 1000
@@ -64,16 +68,17 @@ def overview(simulations: Sequence[Simulation]) -> Figure:
         raise ValueError("simulations must hold at least one result, got none")
     columns = min(COLUMNS, len(simulations))
     rows = math.ceil(len(simulations) / columns)
-    figure = Figure(figsize=(PANEL_INCHES[0] * columns, PANEL_INCHES[1] * rows + 0.5), layout="constrained")
+    names = [textwrap.fill(simulation.protocol.name, TITLE_WIDTH) for simulation in simulations]
+    height = PANEL_INCHES[1] + LEGEND_INCHES * max(name.count("\n") for name in names)
+    figure = Figure(figsize=(PANEL_INCHES[0] * columns, height * rows + 0.5), layout="compressed")
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
-    for ax, simulation in zip(axes, simulations, strict=False):
+    for ax, simulation, name in zip(axes, simulations, names, strict=False):
         if simulation.protocol.domain.target == "count":
             _counts(ax, simulation, _limits(simulations, simulation.n))
         elif len(simulation.truth) > 1:
             _means(ax, simulation)
         else:
             _mean(ax, simulation)
-        name = textwrap.fill(simulation.protocol.name, TITLE_WIDTH)
         ax.set_title(f"{name}\nRMSE {simulation.rmse:.4g}, expected {simulation.expected_rmse:.4g}", fontsize="small")
         ax.tick_params(labelsize="small")
     for ax in axes[len(simulations) :]:
@@ -98,7 +103,7 @@ def amplification(
     x, n, delta, bounds
         As in `bound_curve`: a sequence of randomizers draws against the local eps, a sequence of numbers of users against n.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+        Where to draw; a new figure by default. A long legend is put on its right, for which a constrained layout makes room.
 
     Returns
     -------
@@ -127,18 +132,23 @@ def amplification(
         raise ValueError("x must have a finite local eps, of which the amplification ratio is a multiple, got inf")
     curve = curve.sort_values("local_epsilon" if several[0] else "n", kind="stable")
     across, label = ("local_epsilon", "local eps") if several[0] else ("n", "users n")
+    alone = ax is None
     if ax is None:
-        ax = Figure(figsize=(7.0, 4.8), layout="constrained").subplots()
+        height = 4.2 + LEGEND_INCHES * math.ceil(curve["bound"].nunique() / 2)
+        ax = Figure(figsize=(7.0, height), layout="constrained").subplots()
     for i, (name, rows) in enumerate(curve.groupby("bound", sort=False)):
         side, proved = rows["side"].iloc[0], bool(rows["sound"].all())
         finite = rows[np.isfinite(rows["amplification_ratio"])]
+        step = max(1, len(finite) // MARKED)
         ax.plot(
             finite[across],
             finite["amplification_ratio"],
             STYLES[2] if not proved else STYLES[1] if side == "lower" else STYLES[0],
             color=COLOURS[i % len(COLOURS)],
-            marker=MARKERS[i // len(COLOURS) % len(MARKERS)] if len(rows) > 1 else "o",
-            markersize=4,
+            marker=POINT_MARKERS[i % len(POINT_MARKERS)],
+            markersize=5,
+            # Not all at the same places: lines can coincide.
+            markevery=(i % step, step),
             linewidth=3.0 if name == "sound" else 1.5,
             label=f"{name} ({side} bound on eps{'' if proved else ', not proved'})",
         )
@@ -146,7 +156,10 @@ def amplification(
     if not several[0]:
         ax.set_xscale("log")
     ax.grid(visible=True, color="#dddddd", linewidth=0.6)
-    ax.figure.legend(loc="outside right upper", frameon=False, fontsize="small")
+    if alone:
+        ax.figure.legend(loc="outside lower center", ncols=2, handlelength=3, frameon=False, fontsize="small")
+    else:
+        _legend_beside(ax)
     return ax
 
 
@@ -282,6 +295,7 @@ def robustness(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
     missing = {"protocol", "fraction", "rmse", "expected_rmse"} - set(getattr(table, "columns", ()))
     if missing or not len(table):
         raise ValueError(f"table must be a result of robustness with at least one row, got no {sorted(missing) or 'row'}")
+    alone = ax is None
     if ax is None:
         ax = Figure(figsize=(9.0, 4.8), layout="constrained").subplots()
     for i, (name, rows) in enumerate(table.groupby("protocol", sort=False)):
@@ -293,8 +307,19 @@ def robustness(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
         ax.axhline(float(ordered["expected_rmse"].iloc[0]), color=colour, linestyle="--", linewidth=1)
     ax.set(yscale="log", xlabel="fraction of faulty users", ylabel="root mean square error (dashes: expected if all are honest)")
     ax.grid(visible=True, which="both", color="#eeeeee", linewidth=0.6)
-    ax.figure.legend(loc="outside right upper", frameon=False, fontsize="small")
+    if alone:
+        ax.figure.legend(loc="outside right upper", frameon=False, fontsize="small")
+    else:
+        _legend_beside(ax)
     return ax
+
+
+def _legend_beside(ax: Axes) -> None:
+    """On the right of somebody else's axes, where a layout makes room for it; without one inside, if it is small."""
+    if ax.figure.get_layout_engine() is None and len(ax.get_legend_handles_labels()[1]) <= FEW:
+        ax.legend(loc="best", handlelength=3, fontsize="small")
+        return
+    ax.legend(loc="upper left", bbox_to_anchor=(1.02, 1.0), borderaxespad=0.0, handlelength=3, frameon=False, fontsize="small")
 
 
 def shortened(name: str) -> str:
@@ -318,12 +343,15 @@ def _limits(simulations: Sequence[Simulation], n: int) -> tuple[float, float]:
 
 
 def _counts(ax: Axes, simulation: Simulation, limits: tuple[float, float]) -> None:
-    rows = simulation.estimates.sort_values("truth", ascending=False, kind="stable").head(POINTS)
+    import pandas as pd
+
+    kinds = simulation.leading(POINTS)
+    rows = pd.concat(kinds.values())
     ax.axline((0, 0), slope=1, color=TRUTH, linewidth=1, label="truth")
     _intervals(ax, rows, rows["truth"], simulation.confidence)
     ax.set(xlim=limits, ylim=limits, aspect="equal")
-    ax.set_xlabel("true users", fontsize="small")
-    ax.set_ylabel("estimated users", fontsize="small")
+    ax.set_xlabel(f"true {' and '.join(kinds)}", fontsize="small")
+    ax.set_ylabel(f"estimated {' and '.join(kinds)}", fontsize="small")
 
 
 def _mean(ax: Axes, simulation: Simulation) -> None:

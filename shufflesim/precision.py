@@ -156,12 +156,13 @@ def _sum(rows: list[tuple[Any, Any, Any]], n: int, eps: mpmath.mpf, need: float)
     w_a, w_b, gap = rows[a][0], rows[b][0], x[a] - x[b]
     rho, tail, total = w_a / (w_a + w_b), None, mpmath.mpf(0)
     # w^c/c! for every count, so that a multinomial weight is a product of look-ups.
-    both = _exponential_terms(w_a + w_b, n)
-    single = [_exponential_terms(rows[i][0], ranges[i][1]) for i in outer]
+    least = max(0, n - sum(ranges[i][1] for i in outer))
+    both = _exponential_terms(w_a + w_b, least, n - sum(ranges[i][0] for i in outer))
+    single = [_exponential_terms(rows[i][0], *ranges[i]) for i in outer]
     for counts, t in _counts(n, [ranges[i] for i in outer]):
-        weight, level = both[t], x[b] * t
+        weight, level = both[t - least], x[b] * t
         for i, c, terms_of_row in zip(outer, counts, single, strict=True):
-            weight *= terms_of_row[c]
+            weight *= terms_of_row[c - ranges[i][0]]
             level += x[i] * c
         if gap == 0:
             total += weight * max(mpmath.mpf(0), level)
@@ -178,10 +179,10 @@ def _sum(rows: list[tuple[Any, Any, Any]], n: int, eps: mpmath.mpf, need: float)
     return total * mpmath.factorial(n) / n
 
 
-def _exponential_terms(w: mpmath.mpf, top: int) -> list[mpmath.mpf]:
-    """w^c/c! for c = 0..top."""
-    terms = [mpmath.mpf(1)]
-    for c in range(1, top + 1):
+def _exponential_terms(w: mpmath.mpf, low: int, top: int) -> list[mpmath.mpf]:
+    """w^c/c! for c = low..top."""
+    terms = [w**low / mpmath.factorial(low)]
+    for c in range(low + 1, top + 1):
         terms.append(terms[-1] * w / c)
     return terms
 
@@ -210,7 +211,11 @@ class _Tail:
         self.upper, term = mpmath.mpf(0), self.point
         for i in range(j, s + 1):
             self.upper += term
-            term *= mpmath.mpf(s - i) / (i + 1) * rho / (1 - rho)
+            ratio = mpmath.mpf(s - i) / (i + 1) * rho / (1 - rho)
+            term *= ratio
+            # What is left is at most a geometric series, its ratios falling.
+            if ratio < 1 and term < self.upper * (1 - ratio) * mpmath.eps / 16:
+                break
 
     def move(self, s: int, j: int) -> _Tail:
         while self.s < s:

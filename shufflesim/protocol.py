@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 
+from ._checks import check_users
 from .bounds import UnreachableError, VariationRatio, calibrate
 from .bounds import epsilon as epsilon_at
 from .bounds.claim import Claim
@@ -60,7 +61,7 @@ class Protocol(ABC):
     @property
     @abstractmethod
     def messages_per_user(self) -> float:
-        """Expected number of messages of one user."""
+        """Expected number of messages of one user; of the value that makes for the most where it depends on the value."""
 
     @property
     @abstractmethod
@@ -108,7 +109,7 @@ class Protocol(ABC):
 
     def valid(self, messages: Array) -> Array:
         """Which messages an honest user could have sent, shape (number of messages,); the analyzer rejects the others."""
-        flat = messages.reshape(messages.shape[0], -1)
+        flat = messages.reshape(messages.shape[0], math.prod(messages.shape[1:]))
         if messages.dtype.kind == "f":
             return np.logical_and.reduce(np.isfinite(flat), axis=1)
         if self.alphabet is None:
@@ -142,6 +143,10 @@ class Protocol(ABC):
         if not isinstance(self.domain, Categories):
             return None
         return self.sample_aggregate(self.domain.grouped_total(values, counts), rng)
+
+    def expected_messages(self, total: Array, n: int) -> float:
+        """Expected number of messages of n users, from their data's summary `total` where it depends on the data."""
+        return n * self.messages_per_user
 
     def messages_in(self, aggregate: Array, n: int) -> float:
         """Number of messages behind an aggregate of n users; the expected number unless the aggregate shows it."""
@@ -178,6 +183,7 @@ def meet(
     UnreachableError
         If no parameter meets the target; the message says how many users would be enough for the one that comes nearest.
     """
+    n = check_users(n)
     try:
         found: Made = calibrate(make, n, delta, epsilon, find=find, within=within).x
         return found

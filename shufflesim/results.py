@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 PLOTTED = 30
 # Characters of labels that fit beside each other, and of a line of the title.
 LABELLED, TITLE_WIDTH = 60, 100
+# Bars of the truth: of users, and of sums.
+TRUTHS = ("#c9d6e3", "#d9cfb8")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -205,6 +207,27 @@ class Simulation:
         return float(np.sqrt(np.mean(self.variance)))
 
     @cached_property
+    def errors(self) -> pd.DataFrame:
+        """One row a kind of estimates: kind, rmse, expected_rmse; two rows for key-value data, users and sums of values."""
+        import pandas as pd
+
+        squares = (self.estimate - self.truth) ** 2
+        rows = [
+            (kind, math.sqrt(np.mean(squares[part])), math.sqrt(np.mean(self.variance[part])))
+            for kind, part in self.protocol.domain.kinds.items()
+        ]
+        return pd.DataFrame(rows, columns=["kind", "rmse", "expected_rmse"])
+
+    def leading(self, most: int) -> dict[str, pd.DataFrame]:
+        """The estimates that tables and pictures show, by kind: at most so many of each, the most frequent values first."""
+        kinds = self.protocol.domain.kinds
+        parts = [self.estimates.iloc[part] for part in kinds.values()]
+        order = np.arange(len(parts[0]))
+        if self.protocol.domain.target == "count":
+            order = np.argsort(-parts[0]["truth"].to_numpy(), kind="stable")
+        return {kind: part.iloc[order[:most]] for kind, part in zip(kinds, parts, strict=True)}
+
+    @cached_property
     def cost(self) -> pd.DataFrame:
         """Messages and bits per user, expected and observed."""
         import pandas as pd
@@ -255,6 +278,7 @@ class Simulation:
             "summary": _plain(self.summary.iloc[0].to_dict()),
             "privacy": [_plain(row) for row in self.privacy.to_dict("records")],
             "damage": None if self.population is None else _plain(self.damage.iloc[0].to_dict()),
+            "errors": self.errors.to_dict("records"),
             "cost": {k: _plain(v) for k, v in self.cost.to_dict("index").items()},
             "seconds": self.seconds,
             "versions": {
@@ -327,14 +351,19 @@ class Simulation:
             from matplotlib.figure import Figure
 
             ax = Figure(figsize=(9, 4.5), layout="constrained").add_subplot()
+        import pandas as pd
+
         rows, counts = self.estimates, self.protocol.domain.target == "count"
-        shown = rows.sort_values("truth", ascending=False, kind="stable") if counts else rows
-        shown = shown.head(PLOTTED)
+        kinds = self.leading(PLOTTED // len(self.protocol.domain.kinds))
+        shown = pd.concat(kinds.values())
         # Several means may be of different size: what is off is what can be seen.
         origin = shown["truth"] if len(shown) > 1 and not counts else 0.0
-        place = np.arange(len(shown))
+        each = len(shown) // len(kinds)
+        # The kinds one after the other, with an empty place between two.
+        place = np.arange(len(shown)) + np.arange(len(shown)) // each
         if counts:
-            ax.bar(place, shown["truth"], color="#c9d6e3", label="truth")
+            for (kind, part), at, colour in zip(kinds.items(), place.reshape(-1, each), TRUTHS, strict=False):
+                ax.bar(at, part["truth"], color=colour, label="truth" if len(kinds) == 1 else f"true {kind}")
         elif len(shown) == 1:
             ax.axhline(float(shown["truth"].iloc[0]), color="#44617d", label="truth")
         ax.errorbar(
@@ -347,10 +376,10 @@ class Simulation:
             capsize=3,
             label=f"estimate, {self.confidence:.0%} interval",
         )
-        names = [str(v).replace("$", r"\$") for v in shown["value"]]
+        names = [drawable(str(v)) for v in shown["value"]]
         ax.set_xticks(place, names, rotation=90 if sum(map(len, names)) > LABELLED else 0)
         margin = 1.0 if len(shown) == 1 else 0.6
-        ax.set_xlim(-margin, len(shown) - 1 + margin)
+        ax.set_xlim(-margin, place[-1] + margin)
         if len(shown) == 1:
             low, high = float(shown["ci_low"].min()), float(shown["ci_high"].max())
             middle = float(shown["truth"].iloc[0])
@@ -358,9 +387,9 @@ class Simulation:
             ax.set_ylim(middle - span, middle + span)
         if counts or len(shown) > 1:
             ax.axhline(0, color="black", linewidth=0.6)
-        ax.set_ylabel("users" if counts else "mean" if len(shown) == 1 else "estimate minus truth")
-        left_out = len(rows) - len(shown)
-        more = f"; {len(shown)} {'most frequent' if counts else 'first'} of {len(rows)} values" if left_out else ""
+        ax.set_ylabel(" and ".join(kinds) if counts else "mean" if len(shown) == 1 else "estimate minus truth")
+        whole = len(rows) // len(kinds)
+        more = f"; {each} {'most frequent' if counts else 'first'} of {whole} values" if each < whole else ""
         ax.set_title(textwrap.fill(f"{self.protocol.name}, {self.n:,} users{more}", TITLE_WIDTH), fontsize="medium")
         ax.legend()
         return ax
@@ -370,6 +399,29 @@ class Simulation:
 
     def _repr_html_(self) -> str:
         return str(self.summary.to_html(index=False))
+
+
+def drawable(text: str) -> str:
+    """A label for a picture: what would be read as a formula, steers, or is in none of the chosen fonts is shown as an escape.
+
+    Examples
+    --------
+    >>> drawable("Zürich"), drawable("$5"), drawable("東\\n")
+    ('Zürich', '\\\\$5', '\\\\u6771\\\\n')
+    """
+    from matplotlib import font_manager
+
+    families = font_manager.FontProperties().get_family()
+    fonts = [font_manager.get_font(font_manager.findfont(font_manager.FontProperties(family=[name]))) for name in families]
+
+    def shown(character: str) -> str:
+        if character == "$":
+            return r"\$"
+        if character.isprintable() and any(font.get_char_index(ord(character)) for font in fonts):
+            return character
+        return character.encode("unicode_escape").decode("ascii")
+
+    return "".join(map(shown, text))
 
 
 def _plain(row: dict[Any, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from shufflesim.plots import shortened
 from .cli_helpers import ok, refused
 
 PAIRS = {f"{what} {key}" for what in ("users", "sum") for key in range(3)}
+LABELLED_PAIRS = {f"{what} {key}" for what in ("users", "sum") for key in "uvwxy"}
 
 
 @pytest.fixture
@@ -61,8 +62,8 @@ def test_compare_breaks_neither_numbers_nor_parameters(table, monkeypatch, colum
     for row in rows:
         name, _, parameters = shortened(row["protocol"]).removesuffix(")").partition("(")
         numbers = next(line for line in text.splitlines() if line.startswith(name))
-        assert number(row["epsilon"], "upper") in numbers.split()
-        assert number(row["observed_rmse"]) == numbers.split()[-1]
+        assert number(row["local_epsilon"], "upper") in numbers.split()
+        assert number(row["observed_rmse"], digits=5) == numbers.split()[-1]
         assert parameters in text
 
 
@@ -89,7 +90,7 @@ def test_what_does_not_fit_is_left_out_if_nothing_was_asked_for(tmp_path):
         (["nosuch"], "mechanism must be a known name, got 'nosuch'"),
         (["grr:epsilon=1"], "with keys other than epsilon"),
         (["grr:d"], "NAME must be name or name:key=value"),
-        (["balls-into-bins:dummies=1"], "NAME must be a mechanism, got the protocol"),
+        (["balls-into-bins:dummies=1"], "parameter 'dummies' is unknown to balls-into-bins"),
         (["grr", "oue", "grr"], "NAMEs must stand for different mechanisms, got 'grr' and 'grr'"),
         (["grr", "grr:d=4"], "NAMEs must stand for different mechanisms, got 'grr' and 'grr:d=4'"),
         (["grr", "--out", ""], "'--out': must be the name of a folder, got ''"),
@@ -112,6 +113,8 @@ def test_bad_candidates_are_refused(table, arguments, message):
         ("planar-laplace", ["epsilon=0.1", "region=map:40:41:-74:-73:km"], ["lat", "lon"], {"latitude", "longitude"}),
         ("planar-laplace", ["epsilon=1", "region=plane:0:1:0:1"], ["height", "weight"], {"x", "y"}),
         ("priv-kv", ["epsilon1=1", "epsilon2=1", "d=3"], ["key", "value"], PAIRS),
+        ("pckv-grr", ["epsilon=1"], ["key", "value"], PAIRS),
+        ("priv-kv", ["epsilon1=1", "epsilon2=1"], ["first", "value", "second", "height"], LABELLED_PAIRS),
     ],
 )
 def test_run_takes_several_columns(table, name, parameters, columns, labels):
@@ -122,6 +125,30 @@ def test_run_takes_several_columns(table, name, parameters, columns, labels):
     assert set(estimates["value"]) == labels
 
 
+def test_run_prints_the_errors_of_users_and_of_sums(table):
+    command = ["run", "pckv-grr", "-p", "epsilon=1", "--data", table, "--column", "city", "--column", "value", "--delta", "1e-6"]
+    users, sums = json.loads(ok(*command, "--seed", "2", "--json").stdout)["errors"]
+    text = ok(*command, "--seed", "2").stdout
+    assert re.search(rf"\nRMSE of users +{number(users['rmse'])} users\n", text)
+    assert re.search(rf"\nexpected RMSE of users +{number(users['expected_rmse'])}\n", text)
+    assert re.search(rf"\nRMSE of sums +{number(sums['rmse'])}\n", text)
+    assert all(re.search(rf"\n{what} {city} ", text) for what in ("users", "sum") for city in "abcd")
+
+
+def test_labelled_keys_are_those_of_the_domain(tmp_path):
+    """Estimates and truths of the same run with codes in place of labels; a key that nobody holds counts too."""
+    codes = pd.DataFrame({"k": [0, 3, 1, 0], "v": [0.5, 1.0, -1.0, 0.25]})
+    codes.to_csv(tmp_path / "codes.csv", index=False)
+    codes.assign(k=[list("xyzw")[k] for k in codes["k"]]).to_csv(tmp_path / "labels.csv", index=False)
+    (tmp_path / "keys.txt").write_text("x\ny\nz\nw\n")
+    command = ["run", "pckv-grr", "-p", "epsilon=1", "--column", "k", "--column", "v", "--delta", "1e-3", "--seed", "3"]
+    ok(*command, "-p", "d=4", "--data", tmp_path / "codes.csv", "--out", tmp_path / "a")
+    ok(*command, "--domain", tmp_path / "keys.txt", "--data", tmp_path / "labels.csv", "--out", tmp_path / "b")
+    plain, labelled = (pd.read_csv(tmp_path / folder / "estimates.csv") for folder in "ab")
+    pd.testing.assert_frame_equal(plain.drop(columns="value"), labelled.drop(columns="value"))
+    assert labelled["value"].tolist() == [f"{what} {key}" for what in ("users", "sum") for key in "xyzw"]
+
+
 @pytest.mark.parametrize(
     ("name", "parameters", "columns", "message"),
     [
@@ -129,7 +156,15 @@ def test_run_takes_several_columns(table, name, parameters, columns, labels):
         ("harmony", ["epsilon=1", "dim=3"], ["height", "weight"], "--column must be given 3 times for Harmony"),
         ("priv-set", ["epsilon=1", "s=3"], ["first", "second"], "--column must be given 3 times for PrivSet"),
         ("priv-kv", ["epsilon1=1", "epsilon2=1", "d=3", "s=1"], ["key"], "--column must be given 2 times for PrivKV"),
-        ("pckv-grr", ["epsilon=1"], ["key", "value"], "pckv-grr must be given the number of keys, as in -p d=100, got none"),
+        ("pckv-grr", ["epsilon=1", "d=3"], ["city", "value"], "column 'city' must hold numbers, got '[abcd]' in row 1"),
+        ("pckv-grr", ["epsilon=1"], ["city", "value", "first"], "--column must be given 2 times for PCKVGRR.*, got 3"),
+        ("pckv-grr", ["epsilon=1"], ["city"], "--column must be given 2 times for PCKVGRR.*, got 1"),
+        (
+            "pckv-grr",
+            ["epsilon=1"],
+            ["first", "value", "first2", "height"],
+            "--column must name a column of the data, got 'first2'",
+        ),
         ("planar-laplace", ["epsilon=1", "region=earth"], ["lat", "lon"], "region must be plane:X0:X1:Y0:Y1 or map:"),
         (
             "planar-laplace",

@@ -192,6 +192,29 @@ def test_frames_of_categoricals_are_sets_with_labels():
         domain.collect(frame)
 
 
+def test_frames_of_labelled_keys_are_pairs():
+    keys = pd.CategoricalDtype(list("abc"))
+    frame = pd.DataFrame({"k": list("ab"), "v": [0.5, 1], "l": ["c", None], "w": [-1, np.nan]}).astype({"k": keys, "l": keys})
+    fewer = KeyValues(3, 2, fewer=True)
+    pairs = fewer.validate(fewer.collect(frame))
+    assert np.array_equal(pairs, [[[0, 0.5], [2, -1]], [[1, 1], [np.nan, np.nan]]], equal_nan=True)
+    assert fewer.labels_of(frame).tolist() == ["users a", "users b", "users c", "sum a", "sum b", "sum c"]
+    assert fewer.labels_of(pairs).tolist() == fewer.labels.tolist()
+    exact = KeyValues(3, 2)
+    with pytest.raises(ValueError, match=r"keys in 0..2, got nan at position 1"):
+        exact.validate(exact.collect(frame))
+    for domain, bad, message in (
+        (KeyValues(4, 2), frame, "d must be the number of categories of the data, 3, got 4"),
+        (exact, frame.iloc[:, :2], "data must have 4 columns key, value, ..., got 2"),
+        (exact, frame.iloc[:, :3], "data must have 4 columns key, value, ..., got 3"),
+        (exact, frame.assign(v="1"), "data must have numbers in every second column, got"),
+        (exact, frame.assign(l=frame["k"]), r"values must have distinct keys per user, got \['a', 'a'\] at position 0"),
+        (exact, frame.assign(l=pd.Categorical(["b", "b"])), "same categories in all columns"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            domain.collect(bad)
+
+
 def test_ragged_data_are_refused_in_words():
     with pytest.raises(ValueError, match="data must have as many entries for every user, got a ragged sequence"):
         Sets(4, 2).collect([[0, 1], [2]])

@@ -5,6 +5,8 @@ import math
 import numpy as np
 import pytest
 
+import shufflesim as ss
+from shufflesim import results
 from shufflesim.empirical.law import true_parameters
 from shufflesim.mechanisms import PCKVGRR, PrivKV
 
@@ -90,6 +92,24 @@ def test_all_budgets(epsilon):
         assert np.all(np.isfinite(mechanism.estimate(aggregate, 60)))
         assert np.all(mechanism.variance(mechanism.domain.total(values), 60) >= 0)
         assert mechanism.amplification.local_epsilon == pytest.approx(mechanism.local_epsilon, rel=1e-6)
+
+
+def test_users_and_sums_have_errors_and_a_picture_of_their_own(monkeypatch):
+    monkeypatch.setattr(results, "PLOTTED", 6)
+    mechanism = PrivKV(3.0, 2.0, 4, 1)
+    held = [[[3, -1.0]]] * 500 + [[[1, 0.5]]] * 300 + [[[0, 1.0]]] * 200
+    result = ss.simulate(mechanism, held, delta=1e-6, seed=3)
+    off, variance = result.estimate - result.truth, result.variance
+    for row, part in zip(result.errors.to_dict("records"), (slice(0, 4), slice(4, 8)), strict=True):
+        assert row["rmse"] == pytest.approx(np.sqrt(np.mean(off[part] ** 2)))
+        assert row["expected_rmse"] == pytest.approx(np.sqrt(np.mean(variance[part])))
+    assert result.errors["kind"].tolist() == ["users", "sums"]
+    assert result.rmse**2 == pytest.approx(np.mean(result.errors["rmse"] ** 2))
+    ax = result.plot()
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["users 3", "users 1", "users 0", "sum 3", "sum 1", "sum 0"]
+    assert [bar.get_height() for bar in ax.patches] == [500, 300, 200, -500, 150, 200]
+    assert ax.get_ylabel() == "users and sums"
+    assert "3 most frequent of 4 values" in ax.get_title()
 
 
 @pytest.mark.parametrize("bad", [0, -1, math.nan, math.inf, 701, "1", None, True], ids=repr)

@@ -4,6 +4,7 @@ import io
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 import shufflesim as ss
 from shufflesim import plots
@@ -63,6 +64,38 @@ def test_the_most_frequent_values_are_drawn_where_there_are_many(monkeypatch, re
     monkeypatch.setattr(plots, "POINTS", 2)
     points = plots.overview(results[:1]).axes[0].containers[0][0]
     assert points.get_xdata().tolist() == [600, 300]
+
+
+@pytest.mark.parametrize("epsilons", [(0.5, 1.0, 2.0), (0.5,)])
+def test_every_line_of_amplification_is_its_own(epsilons):
+    lines = plots.amplification([GRR(e, 8) for e in epsilons], 2000, 1e-6).get_lines()
+    assert len(lines) > 10
+    assert len({(line.get_color(), line.get_marker()) for line in lines}) == len(lines)
+    assert all(line.get_marker() not in ("", "None") for line in lines)
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_the_legend_of_amplification_is_beside_the_axes(given):
+    ax = Figure(figsize=(9, 5), layout="constrained").subplots() if given else None
+    ax = plots.amplification(GRR(1.0, 8), [100, 1000], 1e-6, ax=ax)
+    ax.figure.draw_without_rendering()
+    legend = ax.get_legend() or ax.figure.legends[0]
+    inside, whole = ax.get_window_extent(), ax.figure.bbox
+    box = legend.get_window_extent()
+    assert not inside.overlaps(box)
+    assert whole.x0 <= box.x0 <= box.x1 <= whole.x1
+    assert whole.y0 <= box.y0 <= box.y1 <= whole.y1
+    assert inside.height > 0.4 * whole.height
+    assert inside.width > 0.3 * whole.width
+
+
+def test_labels_beyond_the_font_are_written_as_escapes():
+    """A glyph that is missing is a warning of matplotlib, which the tests turn into an error."""
+    column = ss.categorical(["東京", "Zürich", "a\tb", "$x$", "\U00020000"] * 40)
+    ax = ss.simulate(GRR(2.0, 5), column, delta=1e-6, seed=1).plot()
+    ax.figure.savefig(io.BytesIO(), format="png")
+    names = {text.get_text() for text in ax.get_xticklabels()}
+    assert names == {r"\u6771\u4eac", "Zürich", r"a\tb", r"\$x\$", r"\U00020000"}
 
 
 def test_pyplot_is_not_involved_and_the_picture_can_be_written(results):

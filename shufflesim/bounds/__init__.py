@@ -1,9 +1,11 @@
 """Bounds on the privacy of shuffled messages: tables of likelihood ratios, one evaluator, named claims."""
 
 from .api import Bounded, bound_table, claims_of, delta, epsilon
+from .approach import approach
 from .bracket import Bracket
 from .calibration import Calibration, UnreachableError, calibrate
 from .claim import BOUNDS, Claim
+from .composed import Composed, composed_claims
 from .composition import Round, compose
 from .count import MessageCount, Part
 from .crowd import Crowd
@@ -15,6 +17,7 @@ from .pairs import Pairs
 from .present import present
 from .ratio import VariationRatio
 from .renyi import renyi
+from .swapped import Swapped
 from .table import Table
 from .two_level import TwoLevel
 
@@ -24,6 +27,7 @@ __all__ = [
     "Bracket",
     "Calibration",
     "Claim",
+    "Composed",
     "Crowd",
     "LaplacePair",
     "MessageCount",
@@ -32,15 +36,18 @@ __all__ = [
     "Part",
     "PlanarLaplacePair",
     "Round",
+    "Swapped",
     "Table",
     "TwoLevel",
     "UnreachableError",
     "VariationRatio",
+    "approach",
     "bound_curve",
     "bound_table",
     "calibrate",
     "claims_of",
     "compose",
+    "composed_claims",
     "declared_claims_for",
     "delta",
     "epsilon",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -154,7 +155,7 @@ def compose(rounds: Round | Iterable[Round], *, delta: float | None = None, eps:
     eps = check_number("eps", eps, "a finite number >= 0", low=0.0)
     if total == 1:
         return parts[0].delta(eps)
-    return _delta(parts, total, eps)
+    return DeltaCurve(parts).at(eps)
 
 
 def _checked(rounds: Any) -> list[Round]:
@@ -181,17 +182,29 @@ def _epsilon(rounds: list[Round], total: int, delta: float) -> Bracket:
     return Bracket(min(below.epsilon(delta), upper), upper, "upper", method if composed < basic else "sum of the rounds")
 
 
-def _delta(rounds: list[Round], total: int, eps: float) -> Bracket:
-    if eps >= math.fsum(r.times * r.x.local_epsilon for r in rounds):
-        return Bracket(0.0, 0.0, "upper", "local eps")
-    parts = [_part(r, DELTA_MIN / total) for r in rounds]
-    basic = math.fsum(p.times * p.sampler(eps / total)[1] for p in parts) * (1 + 4e-16)
-    if basic == 0:
-        return Bracket(0.0, 0.0, "upper", "sum of the rounds")
-    above, below, method = _composed(parts)
-    composed = above.delta(eps)
-    upper = min(composed, basic)
-    return Bracket(min(below.delta(eps), upper), upper, "upper", method if composed < basic else "sum of the rounds")
+class DeltaCurve:
+    """Delta of several rounds together at any eps; what does not depend on eps is computed once."""
+
+    def __init__(self, rounds: list[Round]) -> None:
+        self.total = sum(r.times for r in rounds)
+        self.local = math.fsum(r.times * r.x.local_epsilon for r in rounds)
+        self._parts = [_part(r, DELTA_MIN / self.total) for r in rounds]
+
+    @cached_property
+    def _composition(self) -> tuple[_Composed, _Composed, str]:
+        return _composed(self._parts)
+
+    def at(self, eps: float) -> Bracket:
+        """At eps >= 0."""
+        if eps >= self.local:
+            return Bracket(0.0, 0.0, "upper", "local eps")
+        basic = math.fsum(p.times * p.sampler(eps / self.total)[1] for p in self._parts) * (1 + 4e-16)
+        if basic == 0:
+            return Bracket(0.0, 0.0, "upper", "sum of the rounds")
+        above, below, method = self._composition
+        composed = above.delta(eps)
+        upper = min(composed, basic)
+        return Bracket(min(below.delta(eps), upper), upper, "upper", method if composed < basic else "sum of the rounds")
 
 
 @dataclass(frozen=True)

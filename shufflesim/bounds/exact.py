@@ -102,7 +102,7 @@ class Grid:
 
     def __init__(self, table: Table, m: int, log_floor: float) -> None:
         self.m, self.log_floor = m, log_floor
-        self.ranges = [_range(m, min(float(w), 1.0), log_floor) for w in table.weight]
+        self.ranges = [likely_range(m, min(float(w), 1.0), log_floor) for w in table.weight]
         widths = np.array([high - low + 1 for low, high in self.ranges])
         # The two rows with the most possible counts are the ones that are summed in closed form; one, where that is cheap and
         # the incomplete beta function would lose digits.
@@ -120,7 +120,7 @@ class Grid:
         self.size = math.prod(int(widths[i]) for i in self.enumerated)
 
 
-def _range(m: int, w: float, log_floor: float) -> tuple[int, int]:
+def likely_range(m: int, w: float, log_floor: float) -> tuple[int, int]:
     """Counts outside of which Pr[Bin(m, w)] falls below e^log_floor; all counts when m is small.
 
     Chernoff: Pr[count beyond c] <= exp(-m KL(c/m, w)) on either side of the mean; Bernstein's weaker form limits the search:

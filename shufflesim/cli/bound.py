@@ -35,6 +35,7 @@ DEFAULT_CROWD = {"n_honest": None, "dropout": 0.0, "sampling": 1.0}
 @click.option("-n", "--users", "n", type=Users(), required=True, help="Number of users; 1e6 is fine.")
 @click.option("--delta", type=float, help="Print the central eps at this delta.")
 @click.option("--eps", type=float, help="Print delta at this central eps (nats) instead.")
+@click.option("--verify", "checked", is_flag=True, help="Recompute the sound eps in 50 digits, and say how many agree.")
 @crowd_options
 @json_option
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values at full precision.")
@@ -49,6 +50,7 @@ def bound(
     n: int | float,
     delta: float | None,
     eps: float | None,
+    checked: bool,
     n_honest: int | float | None,
     dropout: float,
     sampling: float,
@@ -67,8 +69,9 @@ def bound(
       shufflesim bound --p 7.389 --beta 0.3 --q 7.389 -n 1e6 --delta 1e-8
       shufflesim bound balls-into-bins -p d=16 -p dummies=1 -n 1e5 --eps 0.5
       shufflesim bound grr -p epsilon=2 -p d=100 -n 1e6 --delta 1e-8 --dropout 0.1
+      shufflesim bound rr -p epsilon=2 -n 1e4 --delta 1e-8 --verify
     """
-    from shufflesim import bound_table, catalogue
+    from shufflesim import bound_table, catalogue, verify
     from shufflesim._checks import check_users
 
     if (delta is None) == (eps is None):
@@ -76,6 +79,8 @@ def bound(
         raise click.UsageError(f"exactly one of --delta and --eps must be given, got {given}")
     if as_json and as_csv:
         raise click.UsageError("at most one of --json and --csv must be given, got both")
+    if checked and (delta is None or n_honest is not None or dropout or sampling != 1):
+        raise click.UsageError("--verify must go with --delta and a complete crowd")
     declaration = {"p": ratio_p, "beta": beta, "q": ratio_q, "q1": q1, "q_star": q_star}
     stated = [f"--{key.replace('_', '-')}" for key, value in declaration.items() if value is not None]
     if name is not None and stated:
@@ -86,16 +91,24 @@ def bound(
         users = check_users(n)
         crowd: dict[str, Any] = {"n_honest": n_honest, "dropout": dropout, "sampling": sampling}
         rows = _delta_table(x, users, eps, crowd) if delta is None else bound_table(x, users, delta, **crowd)
+        second = verify(x, users, delta) if checked and delta is not None else None
     question: dict[str, Any] = {"eps": eps} if delta is None else {"delta": delta}
     question |= {key: value for key, value in crowd.items() if value != DEFAULT_CROWD[key]}
     if as_csv:
         rows.to_csv(sys.stdout, index=False)
     elif as_json:
         about = {"subject": repr(x), "n": users, "local_epsilon": x.local_epsilon}
-        show_json(about | question | {"bounds": rows.to_dict("records")})
+        agreed = {} if second is None else {"verification": {"holds": second.holds, "digits": second.digits, "text": str(second)}}
+        show_json(about | question | {"bounds": rows.to_dict("records")} | agreed)
     else:
         asked = ", ".join(f"{key} = {value!r}" for key, value in question.items())
         _print(rows, f"{x!r}, n = {users:,}, {asked}, local eps = {number(x.local_epsilon, 'upper')}")
+        if why := getattr(x, "undeclared", ""):
+            click.echo(f"no (p, beta, q): {why}")
+        if second is not None:
+            click.echo(f"verified: {second}")
+    if second is not None and not second.holds:
+        raise click.exceptions.Exit(1)
 
 
 def _declared(declaration: dict[str, float | None], parameters: dict[str, Any]) -> Bounded:

@@ -159,8 +159,7 @@ def _print(result: Simulation) -> None:
         "central eps": central,
         "messages per user": number(summary["messages_per_user"]),
         "bits per user": number(summary["bits_per_user"]),
-        "RMSE" if counts else "error of the mean": f"{number(summary['rmse'])}{' users' if counts else ''}",
-        "expected RMSE": number(summary["expected_rmse"]) + (" if all were honest" if result.population else ""),
+        **_errors(result),
         "seed": str(result.entropy),
     }.items():
         facts.add_row(what, value)
@@ -173,16 +172,30 @@ def _print(result: Simulation) -> None:
         intended = number(damage["epsilon_intended"], "upper")
         facts.add_row("central eps intended", f"<= {intended}, had all {result.n:,} users followed the protocol")
 
-    rows = result.estimates
-    shown = rows.sort_values("truth", ascending=False, kind="stable").head(SHOWN) if counts else rows
-    caption = f"the {len(shown)} most frequent of {len(rows):,} values" if len(shown) < len(rows) else None
+    kinds = result.leading(SHOWN if counts else len(result.estimates))
+    each, whole = len(kinds[next(iter(kinds))]), len(result.estimates) // len(kinds)
+    caption = f"the {each} most frequent of {whole:,} values" if each < whole else None
     interval = f"{100 * result.confidence:.6g}% interval"
     made = table("value", "truth", "estimate", interval, wrap=("value",), caption=caption)
     for column in made.columns[1:]:
         column.justify = "right"
     written = "{:,.1f}".format if counts else number
-    for row in shown.to_dict("records"):
-        truth = f"{row['truth']:,.0f}" if counts else number(row["truth"])
-        ends = f"[{written(row['ci_low'])}, {written(row['ci_high'])}]"
-        made.add_row(printable(row["value"]), truth, written(row["estimate"]), ends)
+    for kind, part in kinds.items():
+        for row in part.to_dict("records"):
+            truth = f"{row['truth']:,.0f}" if kind == "users" else written(row["truth"])
+            ends = f"[{written(row['ci_low'])}, {written(row['ci_high'])}]"
+            made.add_row(printable(row["value"]), truth, written(row["estimate"]), ends)
     show(result.protocol.name, facts, made)
+
+
+def _errors(result: Simulation) -> dict[str, str]:
+    """Observed and expected error, of each kind of estimates."""
+    counts = result.protocol.domain.target == "count"
+    honest = " if all were honest" if result.population else ""
+    found = {}
+    for row in result.errors.to_dict("records"):
+        of = f" of {row['kind']}" if len(result.errors) > 1 else ""
+        unit = " users" if row["kind"] == "users" else ""
+        found[f"RMSE{of}" if counts else "error of the mean"] = f"{number(row['rmse'])}{unit}"
+        found[f"expected RMSE{of}"] = number(row["expected_rmse"]) + honest
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -62,29 +63,41 @@ class Source:
 
     @cached_property
     def _numbers(self) -> pd.DataFrame:
-        return self._frame(numbers=True)
+        return self._frame(numbers=self.columns)
 
     @cached_property
     def categories(self) -> pd.DataFrame:
         """The columns as pandas categoricals that share their categories."""
         import pandas as pd
 
-        frame = self._frame(numbers=False)
-        stacked = pd.concat([frame[c] for c in frame.columns]) if len(frame.columns) > 1 else frame[frame.columns[0]]
-        spelled = self.data is not None and self.data.suffix.lower() != ".parquet"
-        if spelled and len(frame.columns) > 1:
-            # Categoricals of different columns have become text again.
-            stacked = stacked.astype("category")
-        name = "+".join(self.columns)
-        encoded = encode(stacked, name, self.domain, spelled=spelled, notes=self.notes)
-        rows = len(frame)
-        parts = [encoded.iloc[k * rows : (k + 1) * rows].array for k in range(len(self.columns))]
-        return pd.DataFrame(dict(zip(self.columns, parts, strict=True)))
+        return pd.DataFrame(self._encoded(self._frame(numbers=()), self.columns))
 
-    def _frame(self, *, numbers: bool) -> pd.DataFrame:
+    @cached_property
+    def key_values(self) -> pd.DataFrame:
+        """The columns as key, value, key, value: keys as pandas categoricals that share their categories, values as numbers."""
         import pandas as pd
 
-        series = {column: self._column(column, numbers) for column in self.columns}
+        frame = self._frame(numbers=self.columns[1::2])
+        encoded = self._encoded(frame, self.columns[::2])
+        return pd.DataFrame({column: encoded.get(column, frame[column].array) for column in self.columns})
+
+    def _encoded(self, frame: pd.DataFrame, columns: tuple[str, ...]) -> dict[str, Any]:
+        """Columns as categoricals that share their categories."""
+        import pandas as pd
+
+        stacked = pd.concat([frame[column] for column in columns]) if len(columns) > 1 else frame[columns[0]]
+        spelled = self.data is not None and self.data.suffix.lower() != ".parquet"
+        if spelled and len(columns) > 1:
+            # Categoricals of different columns have become text again.
+            stacked = stacked.astype("category")
+        encoded = encode(stacked, "+".join(columns), self.domain, spelled=spelled, notes=self.notes)
+        rows = len(frame)
+        return {column: encoded.iloc[k * rows : (k + 1) * rows].array for k, column in enumerate(columns)}
+
+    def _frame(self, *, numbers: tuple[str, ...]) -> pd.DataFrame:
+        import pandas as pd
+
+        series = {column: self._column(column, column in numbers) for column in self.columns}
         if len(series) == 1:
             return pd.DataFrame(series)
         return pd.concat(series, axis=1, join="inner")
@@ -126,29 +139,29 @@ def fitted(name: str, parameters: dict[str, Any], source: Source) -> tuple[Proto
         parameters = {"users": len(source.categories if counted else source.numbers(name)), **parameters}
     if "s" in known and example is not None and isinstance(example.domain, Sets):
         parameters = {"s": width, **parameters}
-    if example is not None and isinstance(example.domain, KeyValues):
-        if "d" not in parameters:
-            raise click.UsageError(f"{name} must be given the number of keys, as in -p d=100, got none")
-        parameters = {"s": width // 2, **parameters}
+    pairs = example is not None and isinstance(example.domain, KeyValues)
+    # Keys are integers below a stated d, or labels.
+    integers = pairs and "d" in parameters and source.domain is None
+    if pairs:
+        parameters = {"s": max(1, width // 2), **parameters}
     protocol: Protocol | Randomizer | None = None
     with refusing():
         if "d" in parameters or "d" not in known:
             protocol = catalogue.build(name, parameters)
-    shape = () if protocol is None else protocol.domain.shape
-    if protocol is not None and isinstance(protocol.domain, KeyValues):
-        _count_columns(protocol, 2 * protocol.domain.s, width)
-        return protocol, source.numbers(name).to_numpy().reshape(-1, protocol.domain.s, 2)
     if protocol is not None:
-        _count_columns(protocol, shape[0] if shape else 1, width)
-    if protocol is not None and protocol.domain.target == "mean":
-        frame = source.numbers(name)
-        return protocol, frame if shape else frame[source.columns[0]]
-    frame = source.categories
+        shape = protocol.domain.shape
+        _count_columns(protocol, width)
+        if integers:
+            return protocol, source.numbers(name).to_numpy().reshape(-1, *shape)
+        if protocol.domain.target == "mean":
+            frame = source.numbers(name)
+            return protocol, frame if shape else frame[source.columns[0]]
+    frame = source.key_values if pairs else source.categories
     labels = len(frame.dtypes.iloc[0].categories)
     if protocol is None:
         with refusing():
             protocol = catalogue.build(name, {**parameters, "d": labels})
-        _count_columns(protocol, protocol.domain.shape[0] if protocol.domain.shape else 1, width)
+        _count_columns(protocol, width)
     d = getattr(protocol.domain, "d", labels)
     if d != labels:
         raise click.UsageError(
@@ -158,6 +171,7 @@ def fitted(name: str, parameters: dict[str, Any], source: Source) -> tuple[Proto
     return protocol, frame if protocol.domain.shape else frame[source.columns[0]]
 
 
-def _count_columns(protocol: Protocol | Randomizer, needed: int, given: int) -> None:
+def _count_columns(protocol: Protocol | Randomizer, given: int) -> None:
+    needed = math.prod(protocol.domain.shape)
     if needed != given:
         raise click.UsageError(f"--column must be given {needed} times for {protocol!r}, got {given}")

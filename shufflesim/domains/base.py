@@ -35,6 +35,11 @@ class Domain(ABC):
     def labels(self) -> Array:
         """One label for each estimated number, shape (k,)."""
 
+    @property
+    def kinds(self) -> dict[str, slice]:
+        """Which of the estimated numbers are of one kind, so that their errors can be averaged."""
+        return {"users" if self.target == "count" else "means": slice(None)}
+
     @abstractmethod
     def validate(self, values: Any, offset: int = 0) -> Array:
         """Check every value and return them as an array, shape (n, *shape), without changing the caller's.

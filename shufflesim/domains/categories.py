@@ -139,18 +139,15 @@ class Sets(Domain):
 
     def labels_of(self, data: Any) -> Array:
         """The categories that all columns of a DataFrame share."""
-        return np.asarray(data.dtypes.iloc[0].categories) if _categorical_columns(data) else self.labels
+        return np.asarray(data.dtypes.iloc[0].categories) if categorical_columns(data) else self.labels
 
     def collect(self, data: Any) -> Any:
         """Rows of codes; the columns of a DataFrame may be categoricals with the same categories."""
-        if _categorical_columns(data):
-            lists = [list(dtype.categories) for dtype in data.dtypes]
-            other = next((found for found in lists if found != lists[0]), None)
-            if other is not None:
-                raise ValueError(f"data must have the same categories in all columns, in one order, got {lists[0]} and {other}")
+        if categorical_columns(data):
+            labels = shared_categories(data)
             codes = super().collect(np.column_stack([_codes_of(data[column], self.d, 0) for column in data.columns]))
             # Here already: `validate` sees codes, and the user knows labels.
-            self._refuse_repeated(codes, 0, lists[0])
+            self._refuse_repeated(codes, 0, labels)
             return codes
         return super().collect(data)
 
@@ -283,10 +280,20 @@ def _codes_of(values: Any, d: int, offset: int) -> Any:
     return codes
 
 
-def _categorical_columns(data: Any) -> bool:
+def categorical_columns(data: Any) -> bool:
+    """Whether it is a DataFrame of nothing but categoricals."""
     import pandas as pd
 
     return isinstance(data, pd.DataFrame) and all(isinstance(dtype, pd.CategoricalDtype) for dtype in data.dtypes)
+
+
+def shared_categories(data: pd.DataFrame) -> list[Any]:
+    """The categories of every column of a DataFrame of categoricals; refuses different ones."""
+    lists = [list(dtype.categories) for dtype in data.dtypes]
+    other = next((found for found in lists if found != lists[0]), None)
+    if other is not None:
+        raise ValueError(f"data must have the same categories in all columns, in one order, got {lists[0]} and {other}")
+    return lists[0]
 
 
 def _check_codes(array: Array, d: int, offset: int) -> Array:

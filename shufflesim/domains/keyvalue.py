@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .._checks import check_integer, check_size
+from .._checks import check_integer, check_size, plain
 from .base import Array, Domain, Target, as_array, refuse_missing
+from .categories import categorical_columns, shared_categories
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,7 @@ class KeyValues(Domain):
     """s pairs of a key in 0..d-1 and a value in [-1, 1] per user, with distinct keys: data of shape (n, s, 2).
 
     Estimated are, for each key, the number of users who have it and the sum of their values; the mean is the ratio of both.
+    A DataFrame of columns key, value, key, value, ... may have categoricals for keys, whose labels come back in the results.
 
     Parameters
     ----------
@@ -58,6 +60,39 @@ class KeyValues(Domain):
         """Users per key, then sums of values per key."""
         return np.array([f"{what} {k}" for what in ("users", "sum") for k in range(self.d)])
 
+    @property
+    def kinds(self) -> dict[str, slice]:
+        """Users per key, and sums of values per key."""
+        return {"users": slice(0, self.d), "sums": slice(self.d, None)}
+
+    def labels_of(self, data: Any) -> Array:
+        """The same with the categories of a DataFrame's keys."""
+        if not _labelled(data):
+            return self.labels
+        return np.array([f"{what} {label}" for what in ("users", "sum") for label in shared_categories(data.iloc[:, ::2])])
+
+    def collect(self, data: Any) -> Any:
+        """Pairs, or a DataFrame of columns key, value, key, value, ..., with keys that are categoricals of the same categories.
+
+        A missing key is nan, which stands for no pair beside a missing value.
+        """
+        if not _labelled(data):
+            return super().collect(data)
+        labels, width = shared_categories(data.iloc[:, ::2]), data.shape[1]
+        if len(labels) != self.d:
+            raise ValueError(f"d must be the number of categories of the data, {len(labels)}, got {self.d}")
+        if width != 2 * self.s:
+            raise ValueError(f"data must have {2 * self.s} columns key, value, ..., got {width}")
+        columns = [data.iloc[:, j] for j in range(width)]
+        wrong = next((column.dtype for column in columns[1::2] if column.dtype.kind not in "iuf"), None)
+        if wrong is not None:
+            raise ValueError(f"data must have numbers in every second column, got {wrong}")
+        keys = [np.where(column.cat.codes < 0, np.nan, column.cat.codes) for column in columns[::2]]
+        pairs: Array = super().collect(np.stack([np.column_stack(keys), np.column_stack(columns[1::2])], axis=2))
+        # Here already: `validate` sees codes, and the user knows labels.
+        self._refuse_repeated(pairs[..., 0], 0, labels)
+        return pairs
+
     def validate(self, values: Any, offset: int = 0) -> Array:
         """Pairs -> float64, shape (n, s, 2); see `Domain.validate`."""
         array = as_array(values, self.shape)
@@ -76,14 +111,18 @@ class KeyValues(Domain):
                 user, pair = np.unravel_index(int(np.argmin(holds)), holds.shape)
                 got = shown[user, pair].item()
                 raise ValueError(f"values must have {rule}, got {got!r} at position {offset + int(user)}")
-        # Absent pairs count as keys below 0 that differ.
-        ordered = np.sort(np.where(absent, -1.0 - np.arange(self.s), key), axis=1)
+        self._refuse_repeated(key, offset)
+        return array
+
+    def _refuse_repeated(self, key: Array, offset: int, labels: list[Any] | None = None) -> None:
+        """A row with a key twice; absent pairs count as keys below 0 that differ."""
+        ordered = np.sort(np.where(np.isnan(key), -1.0 - np.arange(self.s), key), axis=1)
         distinct = (ordered[:, 1:] != ordered[:, :-1]).all(axis=1)
         if not distinct.all():
             bad = int(np.argmin(distinct))
-            got = [int(k) for k in key[bad] if not np.isnan(k)]
+            codes = [int(k) for k in key[bad] if not np.isnan(k)]
+            got = codes if labels is None else [plain(labels[code]) for code in codes]
             raise ValueError(f"values must have distinct keys per user, got {got} at position {offset + bad}")
-        return array
 
     def total(self, values: Array) -> Array:
         """Users, sum of values and sum of squared values per key, shape (3, d)."""
@@ -129,3 +168,8 @@ class KeyValues(Domain):
             yield np.zeros_like(good)
         if not self.fewer:
             yield np.full_like(good, np.nan)
+
+
+def _labelled(data: Any) -> bool:
+    """Whether it is a DataFrame whose first, third, ... columns are categoricals."""
+    return hasattr(data, "iloc") and data.ndim == 2 and categorical_columns(data.iloc[:, ::2])

@@ -244,6 +244,7 @@ def _t(samples: Array, expected: float, least: Array | float = 0.0) -> float:
 def _messages(protocol: Protocol, rng: np.random.Generator) -> Check:
     values = protocol.domain.validate(protocol.domain.example(USERS, rng))
     counts, problems = np.zeros((50, 1)), []
+    expected = protocol.expected_messages(protocol.domain.total(values), USERS) / USERS
     for repeat in range(50):
         encoded = protocol.encode(values, rng)
         counts[repeat] = encoded.messages.shape[0] / USERS
@@ -251,9 +252,10 @@ def _messages(protocol: Protocol, rng: np.random.Generator) -> Check:
         if sizes.shape != (USERS,) or sizes.sum() != encoded.messages.shape[0]:
             problems.append(f"sizes {sizes.shape} sum to {sizes.sum()}, messages are {encoded.messages.shape[0]}")
             break
-    off = _t(counts, protocol.messages_per_user)
-    if off > Z_LIMIT:
-        problems.append(f"stated {protocol.messages_per_user:.6g}, observed {counts.mean():.6g}")
+    if expected > protocol.messages_per_user * (1 + ROUNDING):
+        problems.append(f"{protocol.messages_per_user:.6g} per user are stated at most, {expected:.6g} for these data")
+    if _t(counts, expected) > Z_LIMIT:
+        problems.append(f"stated {expected:.6g}, observed {counts.mean():.6g}")
     return Check("messages per user as stated", not problems, "; ".join(problems) or f"{counts.mean():.6g} observed")
 
 
