@@ -68,13 +68,13 @@ def check_epsilon(value: Any, name: str = "epsilon") -> float:
     return number
 
 
-def check_users(n: Any) -> int:
+def check_users(n: Any, name: str = "n") -> int:
     """A number of users; integral floats such as 1e6 are accepted."""
     if isinstance(n, (float, np.floating)) and math.isfinite(n) and float(n).is_integer():
         n = int(n)
-    n = check_integer("n", n, low=1)
+    n = check_integer(name, n, low=1)
     if n > USERS_MAX:
-        raise ValueError(f"n must be at most {USERS_MAX:.0e}, got {n}")
+        raise ValueError(f"{name} must be at most {USERS_MAX:.0e}, got {n}")
     return n
 
 

@@ -131,3 +131,14 @@ def uniform_codes(rng: np.random.Generator, d: int, n: int, dtype: Any) -> np.nd
     """
     wide = np.dtype(dtype) if np.dtype(dtype).itemsize > 1 else np.dtype(np.uint16)
     return rng.integers(0, d, n, dtype=wide).astype(dtype, copy=False)
+
+
+def negative_binomial(rng: np.random.Generator, r: float, odds: float, n: int) -> Array:
+    """n draws with Pr[k] = Gamma(k + r)/(Gamma(r) k!) (1-p)^r p^k for odds = p/(1-p): Poisson with a Gamma mean, any r > 0.
+
+    Examples
+    --------
+    >>> negative_binomial(np.random.default_rng(0), 1e-12, 10.0, 3).tolist()
+    [0, 0, 0]
+    """
+    return rng.poisson(odds * rng.standard_gamma(r, n))

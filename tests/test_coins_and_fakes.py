@@ -314,6 +314,17 @@ def test_cells_enclose_single_counts(monkeypatch, n, c, eps):
     assert widths[-1] < widths[0] / 16
 
 
+@pytest.mark.parametrize("floor", [-4.0, -8.0, -16.0])
+def test_what_is_outside_of_a_window_is_charged(monkeypatch, floor):
+    """A window that is too narrow gives wide ends, not wrong ones."""
+    monkeypatch.setattr(swapped, "LOG_FLOORS", (floor,))
+    for eps in (0.0, 0.3, 1.0):
+        exact = two_counts(300, 0.8, eps)
+        low, high, _ = Swapped(300, 0.8).delta(eps, 1e-9)
+        assert low <= exact <= high
+        assert high >= low + 0.5 * math.exp(floor) or high == 1
+
+
 @pytest.mark.parametrize("c", [0.5, 1 - 1e-6, 1e-12])
 @pytest.mark.parametrize("n", [1, 2, 1000, 10**6, 10**9, 10**18])
 def test_two_counts_at_any_size(n, c):
