@@ -25,6 +25,7 @@ from .domains import Counts, Map, Plane, categorical
 from .population import Population
 from .protocol import Protocol
 from .randomizer import Randomizer
+from .repeats import Repeats
 from .results import Simulation
 from .robustness import robustness
 from .sampled import Sampled, SampledRandomizer
@@ -43,6 +44,7 @@ __all__ = [
     "Population",
     "Protocol",
     "Randomizer",
+    "Repeats",
     "Round",
     "Sampled",
     "SampledRandomizer",

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import numpy as np
+from scipy import special
 
 from ._checks import check_delta, check_integer, check_number
 from ._sampling import child, seed_root
@@ -16,6 +17,7 @@ from .population import Population, Received, Senders
 from .protocol import Protocol
 from .protocols import SingleMessage
 from .randomizer import Randomizer
+from .repeats import Repeats
 from .results import Simulation
 from .shuffler import Shuffler
 
@@ -27,19 +29,61 @@ BLOCK_DRAWS = 2**22
 COMMON = 2**32 - 1
 
 
+Method = Literal["users", "counts"]
+Seed = int | np.random.SeedSequence | None
+
+
+@overload
 def simulate(
     protocol: Protocol | Randomizer,
     data: Any,
     *,
     delta: float,
-    seed: int | np.random.SeedSequence | None = None,
-    method: Literal["users", "counts"] = "users",
+    seed: Seed = ...,
+    method: Method = ...,
+    chunk_size: int | None = ...,
+    confidence: float = ...,
+    population: Population | None = ...,
+    minimum_batch: int = ...,
+    repeats: None = ...,
+    workers: int = ...,
+    progress: Callable[[int], None] | None = ...,
+) -> Simulation: ...
+
+
+@overload
+def simulate(
+    protocol: Protocol | Randomizer,
+    data: Any,
+    *,
+    delta: float,
+    seed: Seed = ...,
+    method: Method = ...,
+    chunk_size: int | None = ...,
+    confidence: float = ...,
+    population: Population | None = ...,
+    minimum_batch: int = ...,
+    repeats: int,
+    workers: int = ...,
+    progress: Callable[[int], None] | None = ...,
+) -> Repeats: ...
+
+
+def simulate(
+    protocol: Protocol | Randomizer,
+    data: Any,
+    *,
+    delta: float,
+    seed: Seed = None,
+    method: Method = "users",
     chunk_size: int | None = None,
     confidence: float = 0.95,
     population: Population | None = None,
     minimum_batch: int = 1,
+    repeats: int | None = None,
+    workers: int = 1,
     progress: Callable[[int], None] | None = None,
-) -> Simulation:
+) -> Simulation | Repeats:
     """Encode every user's value, shuffle all messages, and analyze what comes out.
 
     Parameters
@@ -65,13 +109,17 @@ def simulate(
         table is for the honest users who are left.
     minimum_batch : int
         The shuffler releases nothing if fewer users than that have sent messages.
+    repeats : int, optional
+        Number of independent runs on the same data; run r has child r of the seed.
+    workers : int
+        Processes that share the runs; the result does not depend on it.
     progress : callable, optional
-        Called with the number of users done so far.
+        Called with the number of users done so far; of runs, if there are several.
 
     Returns
     -------
-    Simulation
-        Estimates, privacy, cost and summary as pandas objects.
+    Simulation or Repeats
+        Estimates, privacy, cost and summary as pandas objects; with `repeats`, bias, mean squared error and coverage instead.
 
     Raises
     ------
@@ -106,6 +154,13 @@ def simulate(
     if progress is not None and not callable(progress):
         raise ValueError(f"progress must be callable, got {progress!r}")
     root = seed_root(seed)
+    workers = check_integer("workers", workers, low=1)
+    if repeats is not None:
+        options = {"delta": delta, "method": method, "confidence": confidence, "population": population}
+        options["minimum_batch"] = minimum_batch
+        return _repeated(protocol, data, check_integer("repeats", repeats, low=1), workers, root, options, progress)
+    if workers > 1:
+        raise ValueError(f"workers must be 1 for a single run, got {workers}")
     block = max(1, min(BLOCK, BLOCK_DRAWS // protocol.width))
     chunk = BLOCK if chunk_size is None else check_integer("chunk_size", chunk_size, low=1)
 
@@ -163,6 +218,42 @@ def simulate(
         population=population,
         received=crowd,
     )
+
+
+def _repeated(
+    protocol: Protocol,
+    data: Any,
+    repeats: int,
+    workers: int,
+    root: np.random.SeedSequence,
+    options: dict[str, Any],
+    progress: Callable[[int], None] | None,
+) -> Repeats:
+    """Independent runs, summed up in their order whoever made them."""
+    from joblib import Parallel, delayed
+
+    z = float(special.ndtri(0.5 + options["confidence"] / 2))
+
+    def run(number: int) -> tuple[Simulation | None, Array, Array]:
+        result = simulate(protocol, data, seed=child(root, number), **options)
+        error = result.estimate - result.truth
+        inside = np.abs(error) <= z * np.sqrt(result.estimated_variance)
+        return (result if number == 0 else None), error, inside
+
+    runs = Parallel(n_jobs=workers, return_as="generator")(delayed(run)(number) for number in range(repeats))
+    first: Simulation | None = None
+    sums: list[Any] = [0, 0, 0]
+    rmses = np.empty(repeats)
+    for number, (result, error, inside) in enumerate(runs):
+        first = result or first
+        square = error * error
+        sums = [total + part for total, part in zip(sums, (error, square, inside), strict=True)]
+        rmses[number] = math.sqrt(float(square.mean()))
+        if progress is not None:
+            progress(number + 1)
+    assert first is not None  # run 0 brings it
+    about = first.protocol, first.n, first.delta, first.confidence, first.labels, first.truth, first.variance
+    return Repeats(*about, sums[0], sums[1], sums[2], rmses, root.entropy, root.spawn_key)
 
 
 def _run_block(

@@ -21,8 +21,8 @@ EVALUATIONS_MAX = 60
 PATIENCE = 4
 # How far beyond the root a step goes, in units of the tolerance.
 AIM = 0.3
-# Points have to be so many tolerances apart to tell the slope.
-SHORT = 2
+# Logarithms of parameters have to differ by so much to tell the slope: the slack of composed values hides it over less.
+SHORT = 2e-3
 
 Made = TypeVar("Made", bound=Bounded)
 
@@ -122,8 +122,7 @@ class _State:
         self.points = [*self.points[-1:], (parameter, math.log(eps))]
         if len(self.points) == 2:
             (x0, y0), (x1, y1) = self.points
-            # Over a short way the slack of composed values hides the slope.
-            if abs(x1 - x0) > SHORT * self.rtol and (y1 - y0) * (x1 - x0) * self.slope > 0:
+            if abs(x1 - x0) > SHORT and (y1 - y0) * (x1 - x0) * self.slope > 0:
                 self.slope = (y1 - y0) / (x1 - x0)
 
     def following(self, step: int) -> float:
@@ -134,6 +133,9 @@ class _State:
         root = self.points[-1][0] + (self.goal - self.points[-1][1]) / self.slope
         # A little beyond, away from the nearer end, so that both ends come near the root.
         root += math.copysign(AIM * self.rtol, width) * (1 if abs(root - self.missed) > abs(root - self.met) else -1)
+        if not self.proven and (root - self.met) * width < (reach := AIM * self.rtol * 2.0**step) * abs(width):
+            # Longer and longer steps until one misses: a slope that is too steep would take short ones.
+            root = self.met + math.copysign(reach, width)
         if min(self.met, self.missed) < root < max(self.met, self.missed) and ((step + 1) % PATIENCE or not self.proven):
             return root
         beyond = not self.proven and (root - self.missed) * width >= 0

@@ -72,7 +72,7 @@ class Composed:
     >>> digit = Pairs((VariationRatio(3, 0.5, 3).published_table(),), MessageCount(20))
     >>> two = Composed((digit, digit), (math.log(3), math.log(3)))
     >>> [round(value.epsilon(1e-3, 1e-6)[1], 4) for value in (digit, two)]
-    [0.8183, 1.2391]
+    [0.8168, 1.2278]
     """
 
     pairs: tuple[Pairs, ...]
