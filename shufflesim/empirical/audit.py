@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -37,6 +38,8 @@ RUN_NUMBERS = 100_000_000
 DRAWS, ROWS = 50_000, 1000
 # Relative width that is enough to tell which of several tables is the worst.
 COMPARE_RTOL = 1e-3
+# Characters in a line of a picture's title.
+TITLE_WIDTH = 60
 WAYS = ("enumeration", "homogeneous", "importance sampling", "runs")
 VIOLATED, CONSISTENT, OPEN = "violated", "consistent", "cannot tell at this many trials"
 
@@ -158,11 +161,16 @@ class Audit:
                 shown = np.where(values > 0, values, np.nan)
                 ax.plot(grid, shown, style, color=colour, label=f"{name} ({'lower' if name == 'lower' else 'upper'} bound)")
         for i, w in enumerate(self.ways):
-            place = self.eps * (1 + 0.01 * (i - (len(self.ways) - 1) / 2))
+            place = self.eps + 0.012 * grid[-1] * (i - (len(self.ways) - 1) / 2)
             bars = [[max(w.delta - w.low, 0.0)], [max(w.high - w.delta, 0.0)]]
-            ax.errorbar([place], [max(w.delta, 1e-300)], yerr=bars, fmt="osD^"[i % 4], color="black", capsize=3, label=w.way)
+            ax.errorbar(
+                [place], [max(w.delta, 1e-300)], yerr=bars, fmt="osD^"[i % 4], color="black", mfc="none", capsize=3, label=w.way
+            )
         least = min([self.claimed, *(w.delta for w in self.ways if w.delta > 0)])
-        ax.set(yscale="log", xlabel="central eps", ylabel="delta", title=f"{self.x!r}, {self.n:,} users: {self.verdict}")
+        name = textwrap.fill(repr(self.x), TITLE_WIDTH)
+        ax.set(
+            yscale="log", xlabel="central eps", ylabel="delta", title=f"{name}\n{self.n:,} users; {self.bound}: {self.verdict}"
+        )
         ax.set_ylim(bottom=max(least * 1e-3, 1e-300), top=1.5)
         ax.grid(visible=True, color="#dddddd", linewidth=0.6)
         ax.figure.legend(loc="outside right upper", frameon=False, fontsize="small")
@@ -301,7 +309,7 @@ class _Subject:
         """All data sets, or all others with one value."""
         started = time.perf_counter()
         law = self.protocol.randomizer.channel() if isinstance(self.protocol, SingleMessage) else None
-        if law is None:
+        if law is None or not isinstance(self.protocol, SingleMessage):
             raise _Skip("no law that is a small matrix")
         law = np.asarray(law, dtype=float)
         inputs, outcomes = law.shape
@@ -316,7 +324,9 @@ class _Subject:
             raise _Skip(str(error)) from None
         value = float(found.delta)
         held_by = "all data sets" if self.worst else "the data set asked for"
-        note = f"worst of {held_by}: user 1 holds input {found.x0} or {found.x1}, the others {_shortly(found.others)}"
+        names = np.asarray(self.protocol.randomizer.inputs()).tolist()
+        others = ", ".join(f"{found.others.count(x)} x {names[x]}" for x in sorted(set(found.others)))
+        note = f"worst of {held_by}: user 1 holds {names[found.x0]} or {names[found.x1]}, the others {others or 'are none'}"
         taken = time.perf_counter() - started
         yield Way("enumeration", value, max(0.0, value - found.error), value + found.error, True, note, taken)
 
@@ -407,11 +417,6 @@ class _Subject:
             return found
 
         return statistic
-
-
-def _shortly(others: tuple[int, ...]) -> str:
-    """Each input with the number of users who hold it."""
-    return ", ".join(f"{others.count(x)} x {x}" for x in sorted(set(others))) or "nothing: there are none"
 
 
 def extremes(domain: Domain) -> tuple[Array, Array, Array]:
