@@ -312,7 +312,7 @@ class BinaryExpansionMean(Protocol):
         yield cls(budget=2.0, levels=1)
         yield cls(budget=3.0, levels=2, dim=5, sampled=1)
         yield cls(budget=8.0, levels=2, dim=4, sampled=2)
-        yield cls(budget=1e4, levels=4, dim=3)
+        yield cls(budget=1e4, levels=2, dim=3)
 
 
 def _subsets(rng: np.random.Generator, length: int, chosen: int, n: int) -> Array:

@@ -31,6 +31,7 @@ from .robustness import robustness
 from .sampled import Sampled, SampledRandomizer
 from .shuffler import Shuffler
 from .simulation import simulate
+from .utility import error_grid
 
 __all__ = [
     "Bracket",
@@ -65,6 +66,7 @@ __all__ = [
     "compose",
     "delta",
     "epsilon",
+    "error_grid",
     "renyi",
     "robustness",
     "shuffle_stream",

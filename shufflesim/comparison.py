@@ -79,7 +79,7 @@ def compare(
     """
     import pandas as pd
 
-    listed = _listed(candidates)
+    listed = candidates_of(candidates)
     made = [candidate for candidate in listed if isinstance(candidate, Protocol)]
     if not made and epsilon is None:
         raise ValueError("epsilon must be given where all candidates are callables, got None")
@@ -157,7 +157,8 @@ def _row(found: Protocol, n: int, delta: float, data: Any, seed: int | None) -> 
     return row | {"rmse": run.expected_rmse, "observed_rmse": run.rmse}
 
 
-def _listed(candidates: Any) -> list[Protocol | Callable[[float, float, int], Protocol]]:
+def candidates_of(candidates: Any) -> list[Protocol | Callable[[float, float, int], Protocol]]:
+    """Protocols, also for randomizers, and callables that make one."""
     if isinstance(candidates, (Randomizer, Protocol, str)) or not isinstance(candidates, Sequence) or not candidates:
         raise ValueError(f"candidates must be a list of at least one randomizer or protocol, got {candidates!r}")
     found = [SingleMessage(c) if isinstance(c, Randomizer) else c for c in candidates]

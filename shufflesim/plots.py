@@ -241,8 +241,6 @@ def _check_comparison(table: Any) -> None:
 
 def _points(ax: Axes, table: pd.DataFrame, across: str, floor: float | None) -> None:
     """One hollow mark a candidate: two of them can be one point."""
-    from matplotlib.ticker import LogLocator, NullFormatter
-
     for i, row in enumerate(table.to_dict("records")):
         ax.plot(
             row[across],
@@ -263,11 +261,18 @@ def _points(ax: Axes, table: pd.DataFrame, across: str, floor: float | None) -> 
     for scale, values in ((ax.set_xlim, table[across]), (ax.set_ylim, errors)):
         scale(np.min(values) / AROUND, np.max(values) * AROUND)
     ax.set(xscale="log", yscale="log", xlabel=f"{across} per user", ylabel="root mean square error")
+    _plain_ticks(ax)
+    ax.grid(visible=True, which="both", color="#eeeeee", linewidth=0.6)
+
+
+def _plain_ticks(ax: Axes) -> None:
+    """Logarithmic axes with numbers at 1, 2 and 5 times powers of ten."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axis.set_major_formatter(lambda value, _: f"{value:g}")
         axis.set_minor_formatter(NullFormatter())
-    ax.grid(visible=True, which="both", color="#eeeeee", linewidth=0.6)
 
 
 def robustness(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
@@ -320,6 +325,61 @@ def _legend_beside(ax: Axes) -> None:
         ax.legend(loc="best", handlelength=3, fontsize="small")
         return
     ax.legend(loc="upper left", bbox_to_anchor=(1.02, 1.0), borderaxespad=0.0, handlelength=3, frameon=False, fontsize="small")
+
+
+def errors(table: pd.DataFrame, labels: Sequence[str] | None = None) -> Figure:
+    """Draw what `error_grid` found: error against n at each eps, and against eps at each n; one line a candidate.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        As `error_grid` returns it.
+    labels : sequence of str, optional
+        Names of the candidates; their classes by default.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Lines are the exact expected error, marks what the runs gave. Panels for n (or eps) alone are left out.
+
+    Raises
+    ------
+    ValueError
+        If it is no such table.
+    """
+    from matplotlib.figure import Figure
+
+    missing = {"candidate", "protocol", "n", "epsilon", "expected_rmse", "rmse"} - set(getattr(table, "columns", ()))
+    if missing or not len(table) or not table["rmse"].notna().any():
+        raise ValueError(f"table must be a result of error_grid with at least one row, got no {sorted(missing) or 'row'}")
+    names = table.dropna(subset=["protocol"]).groupby("candidate")["protocol"].first().str.partition("(")[0].to_dict()
+    if labels is not None:
+        names = dict(enumerate(labels))
+    sizes, targets = sorted(table["n"].unique()), sorted(table["epsilon"].unique())
+    panels = [("n", "epsilon", value) for value in targets] if len(sizes) > 1 else []
+    if len(targets) > 1 or not panels:
+        panels += [("epsilon", "n", value) for value in sizes]
+    columns = min(COLUMNS, len(panels))
+    rows = math.ceil(len(panels) / columns)
+    figure = Figure(figsize=(PANEL_INCHES[0] * columns + 1, PANEL_INCHES[1] * rows + 0.6), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False, sharey=True).ravel()
+    for ax, (across, fixed, value) in zip(axes, panels, strict=False):
+        for i, (candidate, part) in enumerate(table[table[fixed] == value].groupby("candidate")):
+            line = part.sort_values(across)
+            colour, mark = COLOURS[i % len(COLOURS)], POINT_MARKERS[i % len(POINT_MARKERS)]
+            ax.plot(line[across], line["expected_rmse"], color=colour, label=names.get(candidate, str(candidate)))
+            ax.plot(line[across], line["rmse"], mark, color=colour, markersize=5, markerfacecolor="none")
+        ax.set(xscale="log", yscale="log", xlabel="users n" if across == "n" else "central eps")
+        _plain_ticks(ax)
+        ax.set_title(f"central eps = {value:g}" if fixed == "epsilon" else f"n = {value:,}", fontsize="small")
+        ax.grid(visible=True, color="#dddddd", linewidth=0.6)
+    for ax in axes[: len(panels) : columns]:
+        ax.set_ylabel("root mean square error")
+    for ax in axes[len(panels) :]:
+        ax.remove()
+    handles, found = axes[0].get_legend_handles_labels()
+    figure.legend(handles, found, loc="outside lower center", ncols=min(4, len(found)), frameon=False)
+    return figure
 
 
 def shortened(name: str) -> str:

@@ -77,7 +77,8 @@ def _read_parameters(ctx: click.Context, param: click.Parameter, pairs: tuple[st
             raise click.BadParameter(f"must be key=value such as epsilon=2, got {pair!r}", ctx, param)
         if key in found:
             raise click.BadParameter(f"must give each key once, got {key!r} twice", ctx, param)
-        found[key] = read_value(text)
+        several = "," in text
+        found[key] = tuple(read_value(part) for part in text.split(",") if part) if several else read_value(text)
     return found
 
 
@@ -88,7 +89,7 @@ parameters_option = click.option(
     multiple=True,
     metavar="KEY=VALUE",
     callback=_read_parameters,
-    help="Parameter of the constructor (int, float, inf, none or text); repeat for each.",
+    help="Parameter of the constructor (int, float, inf, none, text, or several with commas); repeat for each.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
 
