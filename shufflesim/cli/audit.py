@@ -83,7 +83,9 @@ def audit(
             raise click.UsageError(f"--all must come without {stray[0]}, got both")
         if out is None:
             raise click.UsageError("--all must come with --out, the folder for the results, got none")
-        found = _survey(targets, DELTA_ALL if delta is None else delta, trials or TRIALS_ALL, confidence, seed, workers or 1, out)
+        settings = {"delta": DELTA_ALL if delta is None else delta, "trials": TRIALS_ALL if trials is None else trials}
+        settings |= {"confidence": confidence, "seed": seed}
+        found = _survey(targets, settings, 1 if workers is None else workers, out)
         _report(found, out, as_json)
         if found.failed:
             ctx.exit(VIOLATED_STATUS)
@@ -193,12 +195,12 @@ def _print(found: Audit) -> None:
     show(title, *([shown] if lines else []), *([Group(*skipped)] if skipped else []), last)
 
 
-def _survey(names: tuple[str, ...], delta: float, trials: int, confidence: float, seed: int, workers: int, out: Path) -> Survey:
+def _survey(names: tuple[str, ...], settings: dict[str, Any], workers: int, out: Path) -> Survey:
     from shufflesim.empirical.survey import survey, tasks
 
-    make_folder(out)
     with refusing():
-        plan = tasks(names, delta=delta, trials=trials, confidence=confidence, seed=seed)
+        plan = tasks(names, **settings)
+    make_folder(out)
     try:
         with refusing(), progress("auditing", len(plan)) as update:
             found = survey(plan, out, workers=workers, progress=update)

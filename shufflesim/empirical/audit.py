@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 # Multisets times data sets up to which everything is enumerated without being asked.
 ENUMERATION_CELLS = 2_000_000
-# Random numbers (or messages) of all runs of a protocol, beyond which they are not made.
+# Random numbers (or messages) and sums of all runs of a protocol, beyond which they are not made.
 RUN_NUMBERS = 100_000_000
 # Importance-sampled draws, and rows of the table up to which they are made.
 DRAWS, ROWS = 50_000, 1000
@@ -377,13 +377,15 @@ class _Subject:
     def run(self, rng: np.random.Generator, trials: int, confidence: float, shuffler: Shuffler | None) -> Iterator[Way]:
         """The protocol itself on two data sets."""
         started = time.perf_counter()
-        per_user = max(self.protocol.messages_per_user, self.protocol.width)
-        if 2 * trials * self.n * per_user > RUN_NUMBERS:
-            raise _Skip(f"more than {RUN_NUMBERS:,} random numbers in {trials:,} runs of {self.n:,} users")
         first, second, other = extremes(self.protocol.domain)
         if not self.worst:
             other = self._held()
         one, two = (np.concatenate([[value], np.repeat(other[None], self.n - 1, axis=0)]) for value in (first, second))
+        numbers = self.n * max(self.protocol.messages_per_user, self.protocol.width)
+        if numbers <= RUN_NUMBERS:
+            numbers += np.asarray(self.protocol.aggregate(self.protocol.encode(one, rng).messages)).size
+        if 2 * trials * numbers > RUN_NUMBERS:
+            raise _Skip(f"more than {RUN_NUMBERS:,} numbers in {trials:,} runs of {self.n:,} users")
         try:
             found = black_box(
                 self.protocol,

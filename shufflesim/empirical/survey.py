@@ -21,7 +21,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .. import catalogue
+from .. import catalogue, mechanisms, protocols
 from .._checks import check_delta, check_integer, check_number, nearest
 from ..bounds import Claim, Crowd, VariationRatio, claims_of
 from ..bounds import epsilon as epsilon_at
@@ -91,12 +91,8 @@ class Task:
 @lru_cache
 def _code(cls: type) -> str:
     """Hash of the library's source, and of the file of a class from elsewhere."""
-    import shufflesim
-    from shufflesim import mechanisms, protocols
-
-    files = {
-        path for package in (shufflesim, mechanisms, protocols) for path in Path(package.__path__[0]).resolve().rglob("*.py")
-    }
+    folders = [Path(__file__).parents[1], *(Path(package.__path__[0]).resolve() for package in (mechanisms, protocols))]
+    files = {path for folder in folders for path in folder.rglob("*.py")}
     own = inspect.getsourcefile(cls)
     found = hashlib.sha256()
     for path in sorted(files | ({Path(own).resolve()} if own else set())):
@@ -192,7 +188,8 @@ def rows(task: Task) -> list[dict[str, Any]]:
 
 
 def _looseness(x: Any, task: Task) -> dict[str, Any]:
-    return {bound: _eps_at(x, task.n, task.delta, bound) for bound in COMPARED} | {"verdict": "", "note": ""}
+    found = {bound: _eps_at(x, task.n, task.delta, bound) for bound in COMPARED}
+    return {bound: None if math.isnan(eps) else eps for bound, eps in found.items()} | {"verdict": "", "note": ""}
 
 
 def _audited(x: Any, task: Task, bound: str) -> dict[str, Any]:
@@ -206,6 +203,8 @@ def _audited(x: Any, task: Task, bound: str) -> dict[str, Any]:
             raise ValueError(f"{bound}: the local eps at delta = {task.delta!r}, as if there were nobody else")
         if math.isnan(eps):
             raise ValueError(f"no bound {bound!r}")
+        if eps == 0:
+            raise ValueError(f"{bound}: delta = {task.delta!r} is reached at eps = 0, there is nothing to compare")
         sampled = ("importance sampling",) if bound == SOUND else ()
         found = audit(x, task.n, eps, ways=("homogeneous", *sampled), **options)
         return _row(found, eps_lower(), eps)
@@ -235,7 +234,7 @@ def _row(found: Audit, eps_true: float, eps_claimed: float) -> dict[str, Any]:
         return {"verdict": NOTHING, "note": "; ".join(found.skipped)}
     low = max(w.low for w in found.ways)
     best: Way = next(w for w in found.ways if w.low >= low * (1 - LOCAL_RTOL))
-    return {
+    row = {
         "verdict": found.verdict,
         "eps": found.eps,
         "claimed": found.claimed,
@@ -248,6 +247,8 @@ def _row(found: Audit, eps_true: float, eps_claimed: float) -> dict[str, Any]:
         "eps_ratio": eps_true / eps_claimed if 0 < eps_claimed < math.inf else math.nan,
         "note": "; ".join([best.note, *found.skipped]),
     }
+    # As in JSON: what is missing is equal to what is missing.
+    return {key: None if isinstance(value, float) and math.isnan(value) else value for key, value in row.items()}
 
 
 @dataclass(frozen=True)
