@@ -18,6 +18,8 @@ SHARES_MIN, SHARES_MAX = 3, 10_000
 # Sums of shares are added up in two halves of 26 bits: 2^37 messages fit into 64-bit integers.
 HALF_BITS = 26
 MODULUS_MAX = 2 ** (2 * HALF_BITS)
+# Noise that falls more slowly is beyond the largest modulus, by Chernoff's bound with any probability below `WRAP_MAX`.
+FALL_MIN = 1e-18
 # Shares that are summed up at once.
 TOGETHER = 1024
 # Probability that the noise leaves the window in which sums are decoded, for the default modulus: divided by users^2, since such
@@ -53,6 +55,7 @@ def fewest_shares(n: int, modulus: int, epsilon: float, log_delta: float) -> int
 class SharedSum(Protocol):
     """Numbers are rounded to integers 0..precision at random, made noisy, and split into shares that sum to them modulo q."""
 
+    epsilon: float
     users: int
     shares: int
     precision: int
@@ -64,6 +67,11 @@ class SharedSum(Protocol):
         "a user's shares are jointly dependent (each is uniform, all together sum to the value), so that no ratio q bounds their "
         "likelihood under another user's law; an accountant of the sum and the distance of the shares from it take its place"
     )
+
+    @property
+    @abstractmethod
+    def log_a(self) -> float:
+        """log of the ratio in which the noise falls, -epsilon/precision."""
 
     @abstractmethod
     def noise(self, n: int, rng: np.random.Generator) -> Array:
@@ -83,6 +91,9 @@ class SharedSum(Protocol):
 
     def settle(self) -> None:
         """Check the modulus, or choose the smallest one that is large enough."""
+        if -self.log_a < FALL_MIN:
+            rule = f"at least {FALL_MIN:g} a level of precision, for noise below 2^52"
+            raise ValueError(f"epsilon must be {rule}, got {self.epsilon!r} for {self.precision} levels")
         size = self.users * self.precision
         if self.modulus is None:
             modulus = size + 2 * self.reach(WRAP / self.users**2, self.users) + 1

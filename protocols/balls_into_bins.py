@@ -147,8 +147,8 @@ def balls(epsilon: float, delta: float) -> float:
     A label without a dummy, which has probability e^-mu, shows the value. Where that is likelier than delta the formula cannot
     hold; this is the case for eps beyond about 5.6.
     """
-    mu = 32 * math.log(2 / delta) / epsilon / epsilon
+    mu = 32 * (math.log(2) - math.log(delta)) / epsilon / epsilon
     if mu <= -math.log(delta):
-        top = math.sqrt(32 * math.log(2 / delta) / -math.log(delta))
+        top = math.sqrt(32 * (math.log(2) - math.log(delta)) / -math.log(delta))
         raise ValueError(f"epsilon must be below sqrt(32 ln(2/delta)/ln(1/delta)) = {top:.6g}, got {epsilon!r}")
     return mu

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shufflesim._checks import check_delta, check_number, check_users
+from shufflesim._checks import EPSILON_TINY, check_delta, check_number, check_users
 from shufflesim._sampling import bernoulli
 from shufflesim.bounds import Claim, Crowd, Swapped, VariationRatio, declared_claims_for, present
 from shufflesim.domains import Array, Categories
@@ -193,7 +193,8 @@ class BiasedCoin(Protocol):
         delta, n, parts = check_delta(delta), check_users(n), 1 if d is None else 2
         rule = f"in (0, {parts}], where the paper's calibration applies"
         part = check_number("epsilon", epsilon, rule, low=math.ulp(0.0), high=float(parts)) / parts
-        needed = 100 * math.log(2 * parts / delta) / part / part
+        part = max(part, EPSILON_TINY)
+        needed = 100 * (math.log(2 * parts) - math.log(delta)) / part / part
         if n < needed:
             raise ValueError(f"n must be at least 100 ln(2/delta)/eps^2 = {np.ceil(needed):,.0f} of each count, got {n:,}")
         return cls(math.nextafter(1 - 0.5 * needed / n, 0.0), d)

@@ -105,6 +105,11 @@ class CorrelatedCount(Protocol):
         return 1 + self.noise_per_user
 
     @property
+    def width(self) -> int:
+        """The expected number of messages."""
+        return math.ceil(self.messages_per_user)
+
+    @property
     def bits_per_message(self) -> float:
         """1."""
         return 1.0

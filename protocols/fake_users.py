@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from shufflesim._checks import check_delta, check_epsilon, check_integer, check_number, check_users
+from shufflesim._checks import EPSILON_TINY, check_delta, check_epsilon, check_integer, check_number, check_users
 from shufflesim._sampling import bernoulli, bit_sums, packed_bernoulli
 from shufflesim.bounds import Claim, Crowd, MessageCount, Pairs, Part, Table, VariationRatio, declared_claims_for
 from shufflesim.domains import Array, Categories
@@ -185,7 +185,7 @@ class FakeUsers(Protocol):
         """f(1-f) = (33/(5 n k)) ((e^eps + 1)/(e^eps - 1))^2 ln(4/delta); refused where that is not below 1/4."""
         epsilon, delta, n = check_epsilon(epsilon), check_delta(delta), check_users(n)
         fakes = check_integer("fakes", fakes, low=1, high=FAKES_MAX)
-        product = 33 / (5 * n) * math.log(4 / delta) / math.tanh(epsilon / 2) ** 2
+        product = 33 / (5 * n) * (math.log(4) - math.log(delta)) / math.tanh(max(epsilon, EPSILON_TINY) / 2) ** 2
         needed = math.floor(4 * product) + 1
         if fakes < needed:
             raise ValueError(

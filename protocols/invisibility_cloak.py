@@ -173,7 +173,7 @@ class InvisibilityCloak(SharedSum):
             raise ValueError(f"n must be at least {enough} for the paper's noise at delta = {delta!r}, got {n}")
         if epsilon >= 10 * precision:
             raise ValueError(f"epsilon must be below {10 * precision} for the paper's noise at n = {n}, got {epsilon!r}")
-        modulus = 3 * precision * n + math.ceil(10 / delta + 10 / epsilon) + 1
+        modulus = 3 * precision * n + math.ceil(min(10 / delta + 10 / epsilon, float(MODULUS_MAX))) + 1
         if modulus > MODULUS_MAX - 2:
             raise ValueError(f"n must leave the paper's modulus below 2^52, got {n} with modulus {modulus}")
         budget = -precision * math.log1p(-epsilon / (10 * precision))

@@ -13,7 +13,7 @@ from typing import Self
 
 import numpy as np
 
-from shufflesim._checks import EPSILON_MAX, check_number
+from shufflesim._checks import EPSILON_MAX, EPSILON_TINY, check_number
 from shufflesim._sampling import bernoulli
 from shufflesim.bounds import Claim, Crowd, MessageCount, Pairs, Part, Table, VariationRatio, declared_claims_for
 from shufflesim.domains import Array, Categories
@@ -188,9 +188,9 @@ class MixDUMP(LabelledDummies):
         """
         epsilon, delta, n = check_dump_target(epsilon, delta, n)
         d, dummies = Categories(d).d, check_whole_dummies(dummies)
-        linear = math.sqrt(14 * d * math.log(4 / delta))
-        needed = 1 + ((linear + math.sqrt(linear * linear + 108 * d * epsilon)) / (2 * epsilon)) ** 2
-        loss = 2 * math.log(2 / delta)
+        linear = math.sqrt(14 * d * (math.log(4) - math.log(delta)))
+        needed = 1 + ((linear + math.sqrt(linear * linear + 108 * d * epsilon)) / (2 * max(epsilon, EPSILON_TINY))) ** 2
+        loss = 2 * (math.log(2) - math.log(delta))
         if n * dummies > needed:
             return cls(d, _flip_of(EPSILON_MAX, d), dummies)
         root = (math.sqrt(loss) + math.sqrt(loss + 4 * (needed - n * dummies))) / 2

@@ -130,6 +130,11 @@ class NegativeBinomialCount(Protocol):
         return 1 + self.noise_per_user
 
     @property
+    def width(self) -> int:
+        """The expected number of messages."""
+        return math.ceil(self.messages_per_user)
+
+    @property
     def bits_per_message(self) -> float:
         """1: that it is there."""
         return 1.0

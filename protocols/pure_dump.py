@@ -86,7 +86,7 @@ class PureDUMP(BallsIntoBins):
         """
         epsilon, delta, n = check_dump_target(epsilon, delta, n)
         d = Categories(d).d
-        total = 1 + max(14 * d * math.log(2 / delta) / epsilon / epsilon, 27 * d / epsilon)
+        total = 1 + max(14 * d * (math.log(2) - math.log(delta)) / epsilon / epsilon, 27 * d / epsilon)
         return cls(d, math.ceil(per_user(total, n)))
 
     @classmethod

@@ -13,7 +13,7 @@ from typing import Self
 
 import numpy as np
 
-from shufflesim._checks import EPSILON_MAX, USERS_MAX, check_integer, check_number, check_target
+from shufflesim._checks import EPSILON_MAX, EPSILON_TINY, USERS_MAX, check_integer, check_number, check_target
 from shufflesim.bounds import Claim, Crowd, VariationRatio, approach, composed_claims
 from shufflesim.domains import Array, Digits
 from shufflesim.mechanisms import GRR
@@ -155,7 +155,7 @@ class RecursiveSum(Protocol):
     def estimate(self, aggregate: Array, n: int) -> Array:
         """The mean, shape (1,)."""
         scaled = math.fsum(
-            place * (float(np.arange(d.d) @ counts) / n - (1 - d.truthful) * (d.d - 1) / 2) / d.truthful
+            place * (float(np.arange(d.d, dtype=float) @ counts) / n - (1 - d.truthful) * (d.d - 1) / 2) / d.truthful
             for d, place, counts in self._received(aggregate)
         )
         return self.domain.unscaled(np.array([2 * scaled - 1]))
@@ -241,8 +241,8 @@ class RecursiveSum(Protocol):
         m = default if m is None else check_integer("m", m, low=1, high=DIGITS_MAX)
         if epsilon > m:
             raise ValueError(f"epsilon must be at most m = {m}, where the blanket's closed bound holds, got {epsilon!r}")
-        share = epsilon / m
-        cost = max(14 * math.log(2 * m / delta) / share / share, 27 / share)
+        share = max(epsilon / m, EPSILON_TINY)
+        cost = max(14 * (math.log(2 * m) - math.log(delta)) / share / share, 27 / share)
         # The last digit has at least 3 values.
         if 3 * cost >= n - 1:
             enough = f"at least {math.floor(3 * cost) + 2:,}" if 3 * cost < USERS_MAX else f"beyond {USERS_MAX:.0e}"

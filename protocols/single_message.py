@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shufflesim._checks import EPSILON_MAX
+from shufflesim._checks import EPSILON_MAX, check_target
 from shufflesim.bounds import Claim, Crowd, VariationRatio
 from shufflesim.domains import Array, Domain
 from shufflesim.protocol import Protocol, meet
@@ -58,6 +58,8 @@ class SingleMessage(Protocol):
         randomizer : Randomizer
             Any budget; parameters that are the best choice for it are chosen anew.
         """
+        epsilon, delta, n = check_target(epsilon, delta, n)
+        cls(randomizer)
         # A budget per unit of length is not the local one.
         unit = min(1.0, randomizer.epsilon / randomizer.local_epsilon)
         within = (min(epsilon, EPSILON_MAX) * (1 - LEAST) * unit, EPSILON_MAX * (1 - LEAST) * unit)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shufflesim._checks import check_delta, check_epsilon, check_integer, check_users
+from shufflesim._checks import EPSILON_TINY, check_delta, check_epsilon, check_integer, check_users
 from shufflesim.bounds import Claim, Crowd, MessageCount, UnreachableError, VariationRatio, calibrate, declared_claims_for
 from shufflesim.domains import Array, Categories
 from shufflesim.protocol import Protocol
@@ -144,7 +144,7 @@ class UniformCoins(Protocol):
     def original(cls, epsilon: float, delta: float, n: int) -> UniformCoins:
         """The smallest k with n k >= 20 ((e^eps + 1)/(e^eps - 1))^2 ln(2/delta)."""
         epsilon, delta, n = check_epsilon(epsilon), check_delta(delta), check_users(n)
-        needed = 20 * math.log(2 / delta) / math.tanh(epsilon / 2) ** 2
+        needed = 20 * (math.log(2) - math.log(delta)) / math.tanh(max(epsilon, EPSILON_TINY) / 2) ** 2
         if needed > n * COINS_MAX:
             rule = f"n must be at least {np.ceil(needed / COINS_MAX):,.0f} for at most {COINS_MAX:,} coins of each user"
             raise ValueError(f"{rule}, got {n:,}")

@@ -12,6 +12,8 @@ import numpy as np
 
 # e^eps must stay finite in double precision together with small factors; beyond this the log of the law would be needed.
 EPSILON_MAX = 700.0
+# What stands for any smaller budget where its square is divided by: no number of users or messages is enough from far above.
+EPSILON_TINY = 1e-100
 # What array indices can hold.
 SIZE_MAX = 2**62
 # More users than that do not exist, and a double does not count them.

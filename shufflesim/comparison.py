@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._checks import check_delta, check_number, check_users
+from ._checks import check_delta, check_number, check_target, check_users
 from .bounds import epsilon as epsilon_at
 from .domains import Box, Categories, Digits, Domain, Interval, Sets
 from .protocol import Protocol
@@ -80,6 +80,8 @@ def compare(
     import pandas as pd
 
     listed = candidates_of(candidates)
+    if progress is not None and not callable(progress):
+        raise ValueError(f"progress must be callable, got {progress!r}")
     made = [candidate for candidate in listed if isinstance(candidate, Protocol)]
     if not made and epsilon is None:
         raise ValueError("epsilon must be given where all candidates are callables, got None")
@@ -92,14 +94,20 @@ def compare(
     rows = []
     for done, candidate in enumerate(listed, start=1):
         if data is not None and n is None:
+            if not hasattr(data, "__len__"):
+                raise ValueError(f"data must be values, one a user, got {data!r}")
             n = len(data)
         assert n is not None
         n = check_users(n)
         target = min(float(epsilon_at(p, n, delta)) for p in made) if epsilon is None else epsilon
-        found = candidate.retargeted(target, delta, n) if isinstance(candidate, Protocol) else candidate(target, delta, n)
+        target = check_target(target, delta, n)[0]
+        found = candidate.retargeted(target, delta, n) if isinstance(candidate, Protocol) else _made(candidate, target, delta, n)
         if data is not None:
             _number(n, data, found.domain)
-        rows.append(_row(found, n, delta, data, seed))
+        row = _row(found, n, delta, data, seed)
+        if not row["epsilon"] <= target * (1 + 1e-9):
+            raise ValueError(f"candidates must have a central eps of at most {target!r}, got {row['epsilon']!r} of {found.name}")
+        rows.append(row)
         made.append(found)
         _one_domain(made)
         if progress is not None:
@@ -125,8 +133,13 @@ def central_error(domain: Domain, epsilon: float, n: int) -> float:
     -------
     float
         For counts the noise has Pr[k] proportional to a^|k|, variance 2a/(1-a)^2, with a = e^(-epsilon/s), s the L1 sensitivity
-        to the replacement of one user: 1 for a bit (its two counts are one number), 2 for a category, twice the size for a
-        set. For means, Laplace noise of the same sensitivity over n. NaN for other domains.
+        to the replacement of one user: 1 for a bit (its two counts are one number), 2 for a category, 2 min(size, d - size) for
+        a set. For means, Laplace noise of the same sensitivity over n. NaN for other domains.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of its range.
 
     Examples
     --------
@@ -134,12 +147,17 @@ def central_error(domain: Domain, epsilon: float, n: int) -> float:
     2.799
     """
     epsilon = check_number("epsilon", epsilon, "a number > 0 (nats)", low=math.nextafter(0.0, 1.0))
+    n = check_users(n)
+    if not isinstance(domain, Domain):
+        raise ValueError(f"domain must be a Domain, got {domain!r}")
     if isinstance(domain, (Categories, Sets)):
-        sensitivity = 2.0 * domain.s if isinstance(domain, Sets) else min(2.0, domain.d - 1.0)
-        a = math.exp(-epsilon / sensitivity)
-        return math.sqrt(2 * a) / -math.expm1(-epsilon / sensitivity)
+        sensitivity = 2.0 * min(domain.s, domain.d - domain.s) if isinstance(domain, Sets) else min(2.0, domain.d - 1.0)
+        if sensitivity == 0:
+            return 0.0
+        fall = max(epsilon / sensitivity, math.ulp(0.0))
+        return math.sqrt(2) * math.exp(-fall / 2) / -math.expm1(-fall)
     if isinstance(domain, (Interval, Box, Digits)):
-        return math.sqrt(2) * 2 * domain.half * math.prod(domain.shape) / (epsilon * check_users(n))
+        return math.sqrt(2) * 2 * domain.half * math.prod(domain.shape) / n / epsilon
     return math.nan
 
 
@@ -165,6 +183,14 @@ def candidates_of(candidates: Any) -> list[Protocol | Callable[[float, float, in
     for candidate in found:
         if isinstance(candidate, type) or not (isinstance(candidate, Protocol) or callable(candidate)):
             raise ValueError(f"candidates must be randomizers, protocols or callables that make one, got {candidate!r}")
+    return found
+
+
+def _made(candidate: Callable[[float, float, int], Protocol], epsilon: float, delta: float, n: int) -> Protocol:
+    made: Any = candidate(epsilon, delta, n)
+    found = SingleMessage(made) if isinstance(made, Randomizer) else made
+    if not isinstance(found, Protocol):
+        raise ValueError(f"candidates must make a protocol from (epsilon, delta, n), got {made!r} from {candidate!r}")
     return found
 
 

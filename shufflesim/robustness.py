@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ._checks import check_number
 from .population import Attack, Population
 from .protocol import Protocol
 from .randomizer import Randomizer
@@ -68,15 +69,17 @@ def robustness(
     """
     import pandas as pd
 
-    if isinstance(protocols, Protocol | Randomizer) or not len(protocols) or not len(fractions):
-        raise ValueError(f"protocols and fractions must be lists of at least one, got {protocols!r} and {fractions!r}")
+    for name, listed in (("protocols", protocols), ("fractions", fractions)):
+        if isinstance(listed, str) or not isinstance(listed, Sequence | np.ndarray) or not len(listed):
+            raise ValueError(f"{name} must be a list of at least one, got {listed!r}")
+    fractions = [check_number("fractions", f, "numbers in [0, 1)", low=0.0, high=np.nextafter(1.0, 0.0)) for f in fractions]
     rows: list[pd.DataFrame] = []
     for protocol in protocols:
         for fraction in fractions:
             # The smallest fraction stands for none, so that the target of the honest run is the same.
-            population = Population(dropout, max(float(fraction), np.nextafter(0.0, 1.0)), attack, target)
+            population = Population(dropout, max(fraction, np.nextafter(0.0, 1.0)), attack, target)
             result = simulate(protocol, data, delta=delta, seed=seed, population=population)
-            about = pd.DataFrame({"protocol": [result.protocol.name], "fraction": [float(fraction)]})
+            about = pd.DataFrame({"protocol": [result.protocol.name], "fraction": [fraction]})
             rows.append(pd.concat([about, result.damage], axis=1))
             if progress is not None:
                 progress(len(rows))

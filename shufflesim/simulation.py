@@ -10,7 +10,7 @@ from typing import Any, Literal, overload
 import numpy as np
 from scipy import special
 
-from ._checks import check_delta, check_integer, check_number
+from ._checks import SIZE_MAX, check_delta, check_integer, check_number
 from ._sampling import child, seed_root
 from .domains import Array, Categories, Counts, Domain
 from .population import Population, Received, Senders
@@ -25,6 +25,8 @@ from .shuffler import Shuffler
 BLOCK = 65_536
 # Random numbers drawn at once; wide reports get smaller blocks, by a rule that depends on the protocol alone.
 BLOCK_DRAWS = 2**22
+# The most of one user, who cannot be divided: 2 GB.
+USER_DRAWS_MAX = 2**28
 # The child seed for what all faulty users have in common; no block has this number.
 COMMON = 2**32 - 1
 
@@ -150,6 +152,9 @@ def simulate(
         raise ValueError(f"method must be 'users' or 'counts', got {method!r}")
     if population is not None and not (isinstance(population, Population) and method == "users"):
         raise ValueError(f"population must be a Population and method 'users', got {population!r} and {method!r}")
+    if method == "users" and protocol.width > USER_DRAWS_MAX:
+        rule = f"'counts' for {protocol.name}, of which one user needs {protocol.width:.3g} numbers (at most 2^28 fit)"
+        raise ValueError(f"method must be {rule}, got {method!r}")
     shuffler = Shuffler(minimum_batch)
     if progress is not None and not callable(progress):
         raise ValueError(f"progress must be callable, got {progress!r}")
@@ -279,6 +284,8 @@ def _grouped(domain: Domain, values: Any, total: Array) -> tuple[Array, Array]:
 
 
 def _draw_counts(protocol: Protocol, groups: tuple[Array, Array], n: int, root: np.random.SeedSequence) -> tuple[Array, float]:
+    if n * protocol.messages_per_user > SIZE_MAX:
+        raise ValueError(f"n must be such that there are at most 2^62 messages, got {n} users for {protocol.name}")
     drawn = protocol.sample_groups(*groups, np.random.default_rng(child(root, 0)))
     if drawn is None:
         raise ValueError(f"method='counts' needs a protocol with an exact sampler of its aggregate, got {protocol.name}")

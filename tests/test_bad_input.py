@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import re
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,6 +13,19 @@ from shufflesim import catalogue
 from shufflesim.datasets import zipf
 from shufflesim.domains import Categories, Plane
 from shufflesim.mechanisms import GRR
+from shufflesim.protocols import (
+    BallsIntoBins,
+    BiasedCoin,
+    FakeUsers,
+    HashedBallsIntoBins,
+    InvisibilityCloak,
+    MixDUMP,
+    PureDUMP,
+    RecursiveSum,
+    SingleMessage,
+    SplitAndMix,
+    UniformCoins,
+)
 
 MECHANISMS = catalogue.mechanisms()
 EXAMPLES = [m for cls in MECHANISMS.values() for m in cls.examples()]
@@ -76,6 +90,40 @@ def test_numpy_scalars_are_shown_as_plain_numbers(call, message):
     with pytest.raises(ValueError, match=re.escape(message)) as refused:
         call()
     assert "np." not in str(refused.value)
+
+
+@pytest.mark.parametrize("epsilon", [5e-324, 1e-310, 1e-200, 1e-160, 1e-100, 1.0])
+@pytest.mark.parametrize("delta", [5e-324, 1e-310, 0.25])
+@pytest.mark.parametrize(
+    "original",
+    [
+        partial(BallsIntoBins.original, d=3),
+        BiasedCoin.original,
+        partial(FakeUsers.original, d=3),
+        partial(HashedBallsIntoBins.original, d=3),
+        InvisibilityCloak.original,
+        partial(MixDUMP.original, d=3),
+        partial(PureDUMP.original, d=3),
+        partial(RecursiveSum.original, m=1),
+        SplitAndMix.original,
+        UniformCoins.original,
+    ],
+)
+def test_the_papers_calibrations_at_the_ends_are_made_or_refused(original, delta, epsilon):
+    for n in (1, 2, 2000, 10**18):
+        try:
+            original(epsilon, delta, n)
+        except ValueError as error:
+            assert re.search("must .* got", str(error))  # noqa: PT017
+
+
+@pytest.mark.parametrize("bad", [None, True, "1", math.nan, (1,), {}, 1j, np.array([1, 2])])
+def test_a_target_that_is_no_number_is_refused(bad):
+    for epsilon, delta, n, name in ((bad, 1e-6, 100, "epsilon"), (1.0, bad, 100, "delta"), (1.0, 1e-6, bad, "n")):
+        with pytest.raises(ValueError, match=f"^{name} must be"):
+            SingleMessage.for_target(epsilon, delta, n, randomizer=GRR(1.0, 3))
+    with pytest.raises(ValueError, match="randomizer must be a Randomizer"):
+        SingleMessage.for_target(1.0, 1e-6, 100, randomizer=bad)
 
 
 @pytest.mark.parametrize("good", FIRST, ids=lambda m: type(m).__name__)

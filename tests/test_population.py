@@ -187,5 +187,15 @@ def test_robustness_table_and_picture():
     assert len([line for line in ax.get_lines() if line.get_linestyle() == "-"]) == 2
     with pytest.raises(ValueError, match="table must be a result of robustness"):
         plots.robustness(table.drop(columns="rmse"))
-    with pytest.raises(ValueError, match="protocols and fractions must be lists"):
-        ss.robustness([], DATA, [0.1], attack="garbage", delta=1e-6)
+
+
+@pytest.mark.parametrize("fractions", [[-0.1], [1], [None], ["0.1"], [[0.1]], [True], [math.nan], [], 0.1, None, "0"])
+def test_robustness_refuses_what_is_no_list_of_fractions(fractions):
+    with pytest.raises(ValueError, match=r"^fractions must be .*, got"):
+        ss.robustness([GRR(1.0, 4)], DATA, fractions, attack="garbage", delta=1e-6)
+
+
+@pytest.mark.parametrize("protocols", [[], GRR(1.0, 4), GRR, None, "grr"])
+def test_robustness_refuses_what_is_no_list_of_protocols(protocols):
+    with pytest.raises(ValueError, match=r"^protocols must be a list of at least one, got"):
+        ss.robustness(protocols, DATA, [0.1], attack="garbage", delta=1e-6)

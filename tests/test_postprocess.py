@@ -6,6 +6,7 @@ from scipy import optimize
 
 import shufflesim as ss
 from shufflesim import Plane, postprocess
+from shufflesim.domains import Categories, Sets
 from shufflesim.mechanisms import (
     GRR,
     OUE,
@@ -151,6 +152,41 @@ def test_comparison_ranks_at_equal_central_privacy():
     assert grr["rmse"] == pytest.approx(np.sqrt(one.variance(total, 100_000).mean()))
     ax = ss.plots.comparison(table)
     assert [line.get_ydata()[0] for line in ax.get_lines()] == table["rmse"].tolist()
+
+
+def test_central_error_of_sets_and_at_the_ends():
+    """Sets that hold all codes but one are a category; sets of all codes say nothing."""
+    assert (
+        ss.central_error(Sets(4, 3), 1.0, 10) == ss.central_error(Sets(4, 1), 1.0, 10) == ss.central_error(Categories(4), 1.0, 10)
+    )
+    assert ss.central_error(Sets(4, 4), 1.0, 10) == 0
+    assert ss.central_error(Categories(4), 5e-324, 10) == np.inf
+    assert ss.central_error(Categories(4), 1e308, 10) == 0
+    with pytest.raises(ValueError, match="n must be an integer >= 1, got 0"):
+        ss.central_error(Categories(4), 1.0, 0)
+    with pytest.raises(ValueError, match="domain must be a Domain, got 4"):
+        ss.central_error(4, 1.0, 10)
+
+
+def test_comparison_refuses_what_is_no_candidate_target_or_data():
+    def compare(*candidates, epsilon=0.5, n=100, **more):
+        return ss.compare(candidates or [GRR(1.0, 4)], n, 1e-6, epsilon, **more)
+
+    for bad in ("1", None, True, [1.0], np.array([1.0, 2.0])):
+        with pytest.raises(ValueError, match="epsilon must be"):
+            compare(lambda *_: GRR(0.1, 4), epsilon=bad)
+    with pytest.raises(ValueError, match="epsilon must be a number > 0"):
+        compare(epsilon="1")
+    with pytest.raises(ValueError, match=r"candidates must make a protocol from .*, got None from"):
+        compare(lambda *_: None)
+    with pytest.raises(ValueError, match=r"central eps of at most 0.5, got inf of BallsIntoBins\(d=4, dummies=0.1\)"):
+        compare(lambda *_: BallsIntoBins(4, 0.1))
+    assert compare(lambda *_: GRR(0.1, 4))["protocol"].tolist() == ["GRR(epsilon=0.1, d=4)"]
+    for data in (5, iter([0, 1]), ss.Counts([5, 5, 5, 5])):
+        with pytest.raises(ValueError, match="data must be"):
+            compare(lambda *_: GRR(0.1, 4), n=None, data=data)
+    with pytest.raises(ValueError, match="progress must be callable, got 1"):
+        compare(progress=1)
 
 
 def test_comparison_without_a_target_takes_the_smallest_as_it_is():

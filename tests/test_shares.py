@@ -12,7 +12,7 @@ from scipy import stats
 import shufflesim as ss
 from shufflesim.bounds import PolyaDifference, Simulated, log_distance
 from shufflesim.bounds.shares import bounded_excess, exact_excess
-from shufflesim.protocols import SplitAndMix
+from shufflesim.protocols import InvisibilityCloak, SplitAndMix
 from tests.oracles import load
 
 # Probability with which each comparison of samples fails on correct code.
@@ -269,5 +269,13 @@ def test_bad_parameters(bad):
         SplitAndMix(1.0, 100, 2, 10)
     with pytest.raises(ValueError, match="modulus must be at least"):
         SplitAndMix(1.0, 100, 5, 10, modulus=1000)
+    for make in (lambda e: SplitAndMix(e, 10, 5, 2**40), lambda e: InvisibilityCloak(e, 0.1, 10, 5, 2**40)):
+        for epsilon in (5e-324, 1e-300, 1e-160, 1e-10):
+            with pytest.raises(
+                ValueError, match=r"epsilon must be at least 1e-18 a level of precision, .* got .* for 1099511627776"
+            ):
+                make(epsilon)
+        with pytest.raises(ValueError, match=r"modulus must be at most 2\^52, got"):
+            make(2e-6)
     with pytest.raises(ValueError, match="modulus must be at least"):
         ss.simulate(SplitAndMix(1.0, 100, 5, 10), np.zeros(300), delta=1e-6, seed=1)

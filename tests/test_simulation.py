@@ -12,7 +12,16 @@ from scipy import special
 import shufflesim as ss
 from shufflesim import simulation
 from shufflesim.mechanisms import GRR, OUE, RAPPOR, HadamardResponse, Laplace, LocalHash
-from shufflesim.protocols import BallsIntoBins, SingleMessage
+from shufflesim.protocols import (
+    BallsIntoBins,
+    BinaryExpansionMean,
+    CorrelatedCount,
+    FakeUsers,
+    NegativeBinomialCount,
+    RecursiveSum,
+    SingleMessage,
+    UniformCoins,
+)
 from shufflesim.shuffler import Encoded
 
 
@@ -307,6 +316,39 @@ def test_counts_are_the_data_that_they_count():
     assert np.array_equal(same[0].estimate, same[1].estimate)
 
 
+def test_as_many_users_as_there_may_be():
+    """Sums of digits are beyond 64-bit integers."""
+    data = ss.Counts([5 * 10**17, 5 * 10**17], values=[0.5, 0.75])
+    for protocol in (RecursiveSum((1000,), (0.5,)), BinaryExpansionMean(4.0, 4)):
+        (row,) = ss.simulate(protocol, data, delta=1e-6, seed=1, method="counts").estimates.to_dict("records")
+        assert abs(row["estimate"] - 0.625) < 6 * row["stderr"] < 1e-8
+
+
+@pytest.mark.parametrize("protocol", [UniformCoins(10**6), FakeUsers(2, 0.2, 10**6), NegativeBinomialCount(1e6, 1 - 1e-12, 1)])
+def test_more_messages_than_can_be_counted_are_refused(protocol):
+    with pytest.raises(ValueError, match=r"n must be such that there are at most 2\^62 messages, got 1000000000000000000 users"):
+        ss.simulate(protocol, ss.Counts([0, 10**18]), delta=1e-6, seed=1, method="counts")
+
+
+@pytest.mark.parametrize(
+    "protocol", [FakeUsers(2**20, 0.2, 10**5), NegativeBinomialCount(10.0, 1 - 1e-9, 10), CorrelatedCount(1e-9, 10.0, 0.5, 1)]
+)
+def test_users_whose_messages_do_not_fit_in_memory_are_refused(protocol):
+    with pytest.raises(ValueError, match=r"method must be 'counts' for .* numbers .*, got 'users'"):
+        ss.simulate(protocol, [0, 1], delta=1e-6, seed=1)
+
+
+@pytest.mark.parametrize("protocol", [NegativeBinomialCount(44.0, 0.9999, 10), CorrelatedCount(1e-4, 10.0, 0.9, 10)])
+def test_blocks_are_small_where_users_send_many_messages(protocol, monkeypatch):
+    """440,000 (22,000) messages of 10 users; a block has what would be 2^16 numbers."""
+    monkeypatch.setattr(simulation, "BLOCK_DRAWS", 2**16)
+    encoded = []
+    encode = type(protocol).encode
+    monkeypatch.setattr(type(protocol), "encode", lambda self, v, rng: encoded.append(len(v)) or encode(self, v, rng))
+    ss.simulate(protocol, [0, 1] * 10, delta=1e-6, seed=1)
+    assert max(encoded) * protocol.messages_per_user < 2**17
+
+
 @pytest.mark.parametrize(
     ("counts", "message"),
     [
@@ -315,6 +357,7 @@ def test_counts_are_the_data_that_they_count():
         ([3], "counts must be at least 2 integers >= 0"),
         ([0, 0], "n must be an integer >= 1, got 0"),
         ([10**18, 10**18], "n must be at most 1e[+]18"),
+        (np.array([2**64 - 1, 10], dtype=np.uint64), "counts must be at most 1e[+]18, got 18446744073709551615 at position 0"),
         ("ab", "counts must be at least 2 integers >= 0"),
     ],
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import check_users
+from .._checks import USERS_MAX, check_users
 from .base import Array, Domain
 from .categories import Categories
 
@@ -48,6 +48,9 @@ class Counts:
         if counts.min() < 0:
             bad = int(np.argmax(counts < 0))
             raise ValueError(f"counts must be integers >= 0, got {int(counts[bad])} at position {bad}")
+        if counts.max() > USERS_MAX:
+            bad = int(np.argmax(counts))
+            raise ValueError(f"counts must be at most {USERS_MAX:.0e}, got {int(counts[bad])} at position {bad}")
         if self.values is not None and np.shape(self.values)[:1] != counts.shape:
             raise ValueError(f"values must be as many as counts, {counts.size}, got shape {np.shape(self.values)}")
         object.__setattr__(self, "counts", counts.astype(np.int64))
