@@ -4,6 +4,7 @@ import click
 
 from shufflesim._version import __version__
 
+from .audit import audit
 from .bound import bound
 from .calibrate import calibrate
 from .check import check
@@ -32,10 +33,11 @@ def main() -> None:
       shufflesim run grr -p epsilon=2 --dataset flights --column dest --delta 1e-8 --seed 7
       shufflesim shuffle messages.parquet shuffled.parquet --column message
       shufflesim check my_randomizer.py:MyRandomizer -p epsilon=1
+      shufflesim audit grr -p epsilon=1 -p d=3 -n 3 --eps 0.5 --bound published
 
     Exit status: 0 ok, 1 a check failed, 2 bad input (one line on stderr).
     """
 
 
-for command in (list_, bound, calibrate, compare, run, shuffle, demo, check):
+for command in (list_, bound, calibrate, compare, run, shuffle, demo, check, audit):
     main.add_command(command)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,31 +12,34 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._checks import check_integer, check_number
+from .._checks import EPSILON_MAX, check_integer, check_number, check_users
 from ..bounds import Bracket, Claim, Crowd, Pairs, claims_of
 from ..bounds import delta as delta_at
 from ..bounds import epsilon as epsilon_at
-from ..domains import Array, Categories, Domain, Sets, UnitVectors
+from ..bounds.evaluate import Divergence
+from ..domains import Array, Categories, Domain, KeyValues, Points, Sets, UnitVectors
 from ..protocol import Protocol
 from ..protocols import SingleMessage
 from ..randomizer import Randomizer
 from ..shuffler import Shuffler
 from .black_box import Statistic, black_box
-from .enumeration import CELLS_MAX, Enumeration
+from .enumeration import Enumeration
 from .rare_event import tilted_estimate
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-# Relative rounding of enumerated probabilities.
-ENUMERATION_RTOL = 1e-11
 # Multisets times data sets up to which everything is enumerated without being asked.
 ENUMERATION_CELLS = 2_000_000
-# Messages of all runs of a protocol, beyond which they are not made.
-RUN_MESSAGES = 40_000_000
-# Importance-sampled draws for each table and direction.
-DRAWS = 50_000
+# Random numbers (or messages) and sums of all runs of a protocol, beyond which they are not made.
+RUN_NUMBERS = 100_000_000
+# Importance-sampled draws, and rows of the table up to which they are made.
+DRAWS, ROWS = 50_000, 1000
+# Relative width that is enough to tell which of several tables is the worst.
+COMPARE_RTOL = 1e-3
+# Characters in a line of a picture's title.
+TITLE_WIDTH = 60
 WAYS = ("enumeration", "homogeneous", "importance sampling", "runs")
 VIOLATED, CONSISTENT, OPEN = "violated", "consistent", "cannot tell at this many trials"
 
@@ -51,7 +55,7 @@ class Way:
     delta, low, high : float
         Value or estimate, and its enclosure or confidence interval.
     exact : bool
-        Whether the interval is certain, and covers the divergence of the data sets; otherwise it is a confidence interval.
+        Whether the interval is certain, and covers the divergence of the data sets; otherwise each end is a confidence bound.
     note : str
         Which data sets; what has to be known about the estimate.
     seconds : float
@@ -92,7 +96,7 @@ class Audit:
     skipped : tuple of str
         Ways that were not gone, and why.
     confidence : float
-        Of each interval that is not exact.
+        Of what is not exact.
     """
 
     x: Any
@@ -150,18 +154,23 @@ class Audit:
         known = [c.bound for c in claims_of(self.x, Crowd(self.n))]
         grid = np.linspace(0.0, min(2 * self.eps or 1.0, self.x.local_epsilon), 41)
         styles = {"sound": ("-", "#0072b2"), "published": (":", "#d55e00"), "lower": ("--", "#009e73")}
-        for name, (style, colour) in styles.items():
-            if name == "sound" or name in known:
+        for name, (style, colour) in {**styles, self.bound: styles.get(self.bound, ("-.", "#cc79a7"))}.items():
+            if name in ("sound", self.bound) or name in known:
                 found = delta_at(self.x, self.n, grid, bound=name)
                 values = found.lower if name == "lower" else found.upper
                 shown = np.where(values > 0, values, np.nan)
                 ax.plot(grid, shown, style, color=colour, label=f"{name} ({'lower' if name == 'lower' else 'upper'} bound)")
         for i, w in enumerate(self.ways):
-            place = self.eps * (1 + 0.01 * (i - (len(self.ways) - 1) / 2))
+            place = self.eps + 0.012 * grid[-1] * (i - (len(self.ways) - 1) / 2)
             bars = [[max(w.delta - w.low, 0.0)], [max(w.high - w.delta, 0.0)]]
-            ax.errorbar([place], [max(w.delta, 1e-300)], yerr=bars, fmt="osD^"[i % 4], color="black", capsize=3, label=w.way)
+            ax.errorbar(
+                [place], [max(w.delta, 1e-300)], yerr=bars, fmt="osD^"[i % 4], color="black", mfc="none", capsize=3, label=w.way
+            )
         least = min([self.claimed, *(w.delta for w in self.ways if w.delta > 0)])
-        ax.set(yscale="log", xlabel="central eps", ylabel="delta", title=f"{self.x!r}, {self.n:,} users: {self.verdict}")
+        name = textwrap.fill(repr(self.x), TITLE_WIDTH)
+        ax.set(
+            yscale="log", xlabel="central eps", ylabel="delta", title=f"{name}\n{self.n:,} users; {self.bound}: {self.verdict}"
+        )
         ax.set_ylim(bottom=max(least * 1e-3, 1e-300), top=1.5)
         ax.grid(visible=True, color="#dddddd", linewidth=0.6)
         ax.figure.legend(loc="outside right upper", frameon=False, fontsize="small")
@@ -203,9 +212,9 @@ def audit(
         form, by "importance sampling" (any n, any delta), and "runs" of the protocol, from which a classifier or a known
         likelihood ratio picks an event. What does not apply is named in the result.
     trials : int
-        Runs with each of two data sets; the importance sampling takes its own number of draws.
+        Runs with each of two data sets, >= 100; the importance sampling takes its own number of draws.
     confidence : float
-        Of each interval; the default makes a false alarm as unlikely as 1e-6.
+        Of each way that is not exact; the default makes a false alarm as unlikely as 1e-6.
     seed : int
         Of all random numbers.
     shuffler : Shuffler, optional
@@ -236,9 +245,11 @@ def audit(
         raise ValueError(f"x must be a Randomizer or a Protocol, got {x!r}")
     if (eps is None) == (delta is None):
         raise ValueError(f"exactly one of eps and delta must be given, got eps={eps!r}, delta={delta!r}")
-    unknown = [w for w in ways if w not in WAYS]
-    if isinstance(ways, str) or unknown or not ways:
-        raise ValueError(f"ways must be some of {', '.join(WAYS)}, got {ways!r}")
+    if not isinstance(ways, (tuple, list)) or not ways or any(w not in WAYS for w in ways):
+        raise ValueError(f"ways must be a tuple of some of {', '.join(WAYS)}, got {ways!r}")
+    if shuffler is not None and not isinstance(shuffler, Shuffler):
+        raise ValueError(f"shuffler must be a Shuffler, got {shuffler!r}")
+    n = check_users(n)
     trials = check_integer("trials", trials, low=100)
     confidence = check_number("confidence", confidence, "in (0, 1)", low=math.nextafter(0, 1), high=math.nextafter(1, 0))
     seed = check_integer("seed", seed, low=0)
@@ -250,7 +261,7 @@ def audit(
     claim = delta_at(x, n, check_number("eps", eps, "a finite number >= 0", low=0.0), bound=bound)
     if claim.side != "upper":
         raise ValueError(f"bound must be an upper bound, got {bound!r}")
-    subject = _Subject(x, SingleMessage(x) if isinstance(x, Randomizer) else x, n, float(eps), others)
+    subject = _Subject(SingleMessage(x) if isinstance(x, Randomizer) else x, n, float(eps), others)
     makers: dict[str, Callable[[], Iterator[Way]]] = {
         "enumeration": subject.enumerated,
         "homogeneous": subject.homogeneous,
@@ -273,46 +284,56 @@ class _Skip(Exception):  # noqa: N818
 
 @dataclass(frozen=True)
 class _Subject:
-    x: Any
     protocol: Protocol
     n: int
     eps: float
     others: Any
 
+    def __post_init__(self) -> None:
+        if not self.worst:
+            self._held()
+
     @property
     def worst(self) -> bool:
         return isinstance(self.others, str) and self.others == "worst"
 
-    @cached_property
-    def claims(self) -> list[Claim]:
-        return claims_of(self.x, Crowd(self.n))
+    def _held(self) -> Array:
+        """What all others hold, if that was said."""
+        try:
+            return self.protocol.domain.validate(np.asarray([self.others]))[0]
+        except ValueError as error:
+            rule = f"others must be 'worst' or a value of {self.protocol.domain!r}"
+            raise ValueError(f"{rule}, got {self.others!r} ({error})") from None
 
     def enumerated(self) -> Iterator[Way]:
         """All data sets, or all others with one value."""
         started = time.perf_counter()
-        law = self.x.channel() if isinstance(self.x, Randomizer) else None
-        if law is None:
+        law = self.protocol.randomizer.channel() if isinstance(self.protocol, SingleMessage) else None
+        if law is None or not isinstance(self.protocol, SingleMessage):
             raise _Skip("no law that is a small matrix")
+        law = np.asarray(law, dtype=float)
         inputs, outcomes = law.shape
         sets = math.comb(self.n + inputs - 2, inputs - 1) if self.worst else 1
         cells = math.comb(self.n + outcomes - 1, outcomes - 1) * sets * inputs
-        if cells > min(ENUMERATION_CELLS, CELLS_MAX):
+        if cells > ENUMERATION_CELLS:
             raise _Skip(f"more than {ENUMERATION_CELLS:,} multisets in all data sets of {self.n:,} users")
-        held = None if self.worst else [self._row(law)] * (self.n - 1)
+        held = None if self.worst else [self._row(len(law))] * (self.n - 1)
         try:
             found = Enumeration(law / law.sum(axis=1, keepdims=True), self.n).worst(self.eps, others=held)
         except ValueError as error:
             raise _Skip(str(error)) from None
         value = float(found.delta)
-        # P - e^eps Q of enumerated probabilities, each with a relative rounding.
-        slack = ENUMERATION_RTOL * (1 + math.exp(self.eps)) * min(1.0, value + 1e-3)
-        note = f"user 1 holds {found.x0} or {found.x1}, others {found.others}, {'all data sets' if self.worst else 'as asked'}"
-        yield Way("enumeration", value, max(0.0, value - slack), value + slack, True, note, time.perf_counter() - started)
+        held_by = "all data sets" if self.worst else "the data set asked for"
+        names = np.asarray(self.protocol.randomizer.inputs()).tolist()
+        others = ", ".join(f"{found.others.count(x)} x {names[x]}" for x in sorted(set(found.others)))
+        note = f"worst of {held_by}: user 1 holds {names[found.x0]} or {names[found.x1]}, the others {others or 'are none'}"
+        taken = time.perf_counter() - started
+        yield Way("enumeration", value, max(0.0, value - found.error), value + found.error, True, note, taken)
 
-    def _row(self, law: Array) -> int:
-        held = self.protocol.domain.validate(np.asarray([self.others]))
-        inputs = np.asarray(self.x.inputs())
-        same = (inputs.reshape(len(law), -1) == held.reshape(1, -1)).all(axis=1)
+    def _row(self, inputs: int) -> int:
+        assert isinstance(self.protocol, SingleMessage)
+        values = np.asarray(self.protocol.randomizer.inputs())
+        same = (values.reshape(inputs, -1) == self._held().reshape(1, -1)).all(axis=1)
         if not same.any():
             raise _Skip(f"others = {self.others!r} is no row of the law")
         return int(np.argmax(same))
@@ -325,7 +346,7 @@ class _Subject:
         yield Way("homogeneous", 0.5 * (low + high), low, high, True, claim.note, time.perf_counter() - started)
 
     def _lower(self) -> Claim:
-        claim = next((c for c in self.claims if c.bound == "lower"), None)
+        claim = next((c for c in claims_of(self.protocol, Crowd(self.n)) if c.bound == "lower"), None)
         if claim is None:
             raise _Skip("no data set whose divergence is known")
         if not self.worst:
@@ -336,26 +357,35 @@ class _Subject:
         """The table of the claim "lower" that is worst at this eps."""
         started = time.perf_counter()
         claim = self._lower()
-        if not isinstance(claim.value, Pairs) or claim.value.above is not None:
-            raise _Skip("the lower bound is no finite table")
-        count = claim.value.count
-        both = [t for table in claim.value.tables for t in ([table] if table.symmetric else [table, table.swapped()])]
-        found = [Pairs((t,), count).delta(self.eps, 1e-3)[1] for t in both] if len(both) > 1 else [0.0]
-        estimate = tilted_estimate(both[int(np.argmax(found))], count, self.eps, rng, trials=DRAWS, confidence=confidence)
-        note = f"{claim.note}; effective sample {estimate.effective:.0f} of {estimate.trials}"
-        note += f"; WARNING: {estimate.warning}" if estimate.warning else ""
+        value = claim.value
+        if not isinstance(value, Pairs):
+            raise _Skip("the lower bound is no table")
+        if max(t.size for t in value.tables) > ROWS:
+            raise _Skip(f"the table has more than {ROWS:,} rows")
+        both = [t for table in value.tables for t in ([table] if table.symmetric else [table, table.swapped()])]
+        logs = [Divergence(t, value.count).log_enclosure(self.eps, COMPARE_RTOL)[1] for t in both] if len(both) > 1 else [0.0]
+        worst = both[int(np.argmax(logs))]
+        found = tilted_estimate(worst, value.count, self.eps, rng, trials=DRAWS, confidence=confidence)
+        # Of a continuous law the table is a coarser one, whose divergence is smaller; and it comes from a quadrature.
+        error = value.accuracy * (1 + math.exp(min(self.eps, EPSILON_MAX)))
+        note = f"{claim.note}; {found.trials:,} draws worth {found.effective:,.0f} equal ones"
+        note += "; outcomes in bins" if value.above is not None else ""
+        note += f"; WARNING: {found.warning}" if found.warning else ""
         taken = time.perf_counter() - started
-        yield Way("importance sampling", estimate.delta, estimate.low, estimate.high, False, note, taken)
+        yield Way("importance sampling", found.delta, max(0.0, found.low - error), found.high + error, False, note, taken)
 
     def run(self, rng: np.random.Generator, trials: int, confidence: float, shuffler: Shuffler | None) -> Iterator[Way]:
         """The protocol itself on two data sets."""
         started = time.perf_counter()
-        if 2 * trials * self.n * self.protocol.messages_per_user > RUN_MESSAGES:
-            raise _Skip(f"more than {RUN_MESSAGES:,} messages in {trials:,} runs of {self.n:,} users")
         first, second, other = extremes(self.protocol.domain)
         if not self.worst:
-            other = self.protocol.domain.validate(np.asarray([self.others]))[0]
+            other = self._held()
         one, two = (np.concatenate([[value], np.repeat(other[None], self.n - 1, axis=0)]) for value in (first, second))
+        numbers = self.n * max(self.protocol.messages_per_user, self.protocol.width)
+        if numbers <= RUN_NUMBERS:
+            numbers += np.asarray(self.protocol.aggregate(self.protocol.encode(one, rng).messages)).size
+        if 2 * trials * numbers > RUN_NUMBERS:
+            raise _Skip(f"more than {RUN_NUMBERS:,} numbers in {trials:,} runs of {self.n:,} users")
         try:
             found = black_box(
                 self.protocol,
@@ -365,7 +395,7 @@ class _Subject:
                 rng,
                 trials=trials,
                 confidence=confidence,
-                statistic=None if shuffler is not None else self._likelihood(first, second, other),
+                statistic=self._likelihood(first, second, other),
                 shuffler=shuffler,
             )
         except ImportError as error:
@@ -380,21 +410,37 @@ class _Subject:
         if law is None or not isinstance(self.protocol.domain, Categories) or not (law > 0).all():
             return None
         ratios = law[[int(first), int(second)]] / law[int(other)]
-        return lambda sums: np.log(sums @ ratios[0]) - np.log(sums @ ratios[1])
+
+        def statistic(sums: Array) -> Array:
+            # A class whose sums are not what its law says is not judged by it.
+            if sums.shape[1] != ratios.shape[1] or not (sums @ ratios.T > 0).all():
+                return np.zeros(len(sums))
+            found: Array = np.log(sums @ ratios[0]) - np.log(sums @ ratios[1])
+            return found
+
+        return statistic
 
 
 def extremes(domain: Domain) -> tuple[Array, Array, Array]:
     """Two values that are far apart, and one for all others."""
     values: list[Any]
     if isinstance(domain, Categories):
-        values = [0, 1, min(2, domain.d - 1)]
+        values = [0, domain.d - 1, domain.d // 2 if domain.d > 2 else 0]
     elif isinstance(domain, Sets):
         codes = np.arange(domain.d)
         values = [codes[: domain.s], codes[-domain.s :], codes[: domain.s]]
+    elif isinstance(domain, KeyValues):
+        keys = np.arange(domain.d)
+        values = [np.stack([k, np.full(domain.s, v)], axis=1) for k, v in ((keys[: domain.s], 1.0), (keys[-domain.s :], -1.0))]
+        values.append(values[0])
     elif isinstance(domain, UnitVectors):
         unit = np.eye(domain.dim)[0]
         values = [unit, -unit, unit]
+    elif isinstance(domain, Points):
+        (left, right), (bottom, top) = domain.region.limits
+        values = [[left, bottom], [right, top], [left, bottom]]
     else:
+        # The first two examples of numbers are the ends of their range.
         values = list(domain.example(2, np.random.default_rng(0))[[0, 1, 0]])
     first, second, other = domain.validate(np.asarray(values))
     return first, second, other

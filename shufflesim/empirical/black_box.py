@@ -1,9 +1,11 @@
 """A lower confidence bound on a divergence from runs alone: encode, shuffle, analyze, and try to tell two data sets apart.
 
-For any event E of the released view, D_eps >= P(E) - e^eps Q(E). An event is chosen on one half of the runs, as a threshold on a
-statistic, and its probabilities are bounded on the other half by Clopper and Pearson (Biometrika 1934): whatever chose the event,
-the bound holds with the stated confidence. Source of the approach: Jagielski, Ullman, Oprea, "Auditing differentially private
-machine learning", NeurIPS 2020; Ding et al., "Detecting violations of differential privacy", CCS 2018.
+For any event E of the released view, D_eps >= P(E) - e^eps Q(E). A statistic is learned on a quarter of the runs, a threshold on
+it is chosen on another, and the probabilities of that event are bounded on the other half by Clopper and Pearson (Biometrika
+1934): whatever chose the event, the bound holds with the stated confidence.
+
+Source of the approach: Jagielski, Ullman, Oprea, "Auditing differentially private machine learning", NeurIPS 2020; Ding et al.,
+"Detecting violations of differential privacy", CCS 2018.
 """
 
 from __future__ import annotations
@@ -16,18 +18,16 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from .._checks import check_integer, check_number
+from .._checks import EPSILON_MAX, check_integer, check_number
 from ..domains import Array
 from ..protocol import Protocol
-from ..shuffler import Encoded, Shuffler
+from ..shuffler import Shuffler
 
 # Messages whose entries are part of the view: the first ones as released, and the smallest ones; entries of each.
 SHOWN, ENTRIES = 4, 16
-# Sums of the analyzer that are looked at; beyond it those that differ most in the mean.
-SUMS = 64
-# Messages of several runs encoded at once.
-BLOCK_MESSAGES = 2**20
-# Thresholds of the statistic that are tried.
+# Numbers of the view that a classifier sees; where there are more, those whose means differ most in so many first runs.
+COLUMNS, PILOT = 64, 100
+# Events of the same statistic that are tried: from all runs down to a few.
 THRESHOLDS = 200
 
 Statistic = Callable[[Array], Array]
@@ -42,7 +42,7 @@ class Bound:
     delta : float
         P(E) - e^eps Q(E) of the chosen event on the fresh half of the runs; may be negative.
     low, high : float
-        Confidence interval for that event; `low` is a lower confidence bound on D_eps.
+        Confidence bounds for that event; `low` is a lower confidence bound on D_eps.
     trials : int
         Runs with each data set.
     """
@@ -80,11 +80,11 @@ def black_box(
     trials : int
         Runs with each data set, >= 100; half of them choose the event.
     confidence : float
-        Of the interval, in (0, 1).
+        Of each end of the interval, in (0, 1).
     statistic : callable, optional
-        From the sums of the analyzer, shape (runs, k), to numbers that are large where the first data set is likelier. Without
-        it a classifier of scikit-learn learns one from the whole view: those sums, the first messages as released, and the
-        smallest messages.
+        From the sums of the analyzer, shape (runs, k), to numbers that are large where the first data set is likelier. Another
+        one is learned by classifiers of scikit-learn, if that is installed, from the whole view: those sums, the first messages
+        as released, and the smallest messages. The better one counts.
     shuffler : Shuffler, optional
         Another one than the trusted shuffler, to be looked at with the rest.
 
@@ -94,6 +94,8 @@ def black_box(
 
     Raises
     ------
+    ValueError
+        For an argument out of its range, or data sets that are not neighbours.
     ImportError
         Without scikit-learn (extra `audit`), if there is no statistic.
     """
@@ -103,81 +105,100 @@ def black_box(
     data = [protocol.domain.validate(d) for d in (first, second)]
     if data[0].shape != data[1].shape:
         raise ValueError(f"first and second must be as long as each other, got {len(data[0])} and {len(data[1])} users")
-    views = [_views(protocol, d, trials, rng, shuffler or Shuffler()) for d in data]
-    half = trials // 2
-    if statistic is None:
-        scores = _learned([v[:half] for v, _ in views], [v for v, _ in views])
-    else:
-        scores = [np.asarray(statistic(sums), dtype=float) for _, sums in views]
-    # Two directions, two probabilities each: a share of the error for each.
+    views = _views(protocol, data, trials, rng, shuffler or Shuffler(), statistic)
+    scores = _scores(views, trials // 4, statistic is None)
+    # Either direction can be the one that is reported; each end needs two probabilities.
     share = (1 - confidence) / 4
-    found = [
-        _bound(scores[0], scores[1], half, eps, share),
-        _bound(-scores[1], -scores[0], half, eps, share),
-    ]
+    found = [_bound(s, trials // 4, trials // 2, eps, share) for s in (scores, [(-q, -p) for p, q in scores])]
     best = max(found, key=lambda f: f[1])
     return Bound(*best, trials)
 
 
-def _views(protocol: Protocol, data: Array, trials: int, rng: np.random.Generator, shuffler: Shuffler) -> tuple[Array, Array]:
-    """Views of all runs as numbers, and the sums alone, first axis runs."""
-    n = data.shape[0]
-    per_block = max(1, int(BLOCK_MESSAGES / (n * max(protocol.messages_per_user, 1.0))))
-    views, sums = [], []
-    for start in range(0, trials, per_block):
-        runs = min(per_block, trials - start)
-        encoded = protocol.encode(np.tile(data, (runs, *(1,) * (data.ndim - 1))), rng)
-        sizes = np.ones(runs * n, dtype=np.int64) if encoded.sizes is None else np.asarray(encoded.sizes)
-        ends = np.cumsum(sizes.reshape(runs, n).sum(axis=1))
-        for begin, end, own in zip(ends - np.diff(ends, prepend=0), ends, sizes.reshape(runs, n), strict=True):
-            released = shuffler.shuffle(Encoded(encoded.messages[begin:end], own), rng)
-            total = np.asarray(protocol.aggregate(released), dtype=float).ravel()
-            sums.append(total)
-            views.append(np.concatenate([total, [released.shape[0]], _shown(released)]))
-    return np.array(views), np.array(sums)
+def _views(
+    protocol: Protocol, data: list[Array], trials: int, rng: np.random.Generator, shuffler: Shuffler, statistic: Statistic | None
+) -> list[tuple[Array, Array | None]]:
+    """For each data set its views as numbers, first axis runs, without columns that say little; and the statistic of all runs."""
+
+    def views(values: Array, runs: int, kept: Array | slice) -> tuple[Array, list[Array]]:
+        shown, scores = [], []
+        for _ in range(runs):
+            # One run at a time: what a faulty class makes of several users may depend on all of them.
+            released = shuffler.shuffle(protocol.encode(values, rng), rng)
+            sums = np.asarray(protocol.aggregate(released), dtype=float).ravel()
+            shown.append(np.concatenate([sums, [released.shape[0]], _shown(released)])[kept])
+            if statistic is not None:
+                scores.append(np.asarray(statistic(sums[None]), dtype=float))
+        return np.array(shown), scores
+
+    first_runs = min(PILOT, trials // 4)
+    pilot = [views(values, first_runs, slice(None)) for values in data]
+    first, second = (v for v, _ in pilot)
+    gap = np.abs(first.mean(axis=0) - second.mean(axis=0)) / (first.std(axis=0) + second.std(axis=0) + 1e-12)
+    kept = np.sort(np.argsort(-gap, kind="stable")[:COLUMNS])
+    found: list[tuple[Array, Array | None]] = []
+    for values, (shown, scores) in zip(data, pilot, strict=True):
+        rest, more = views(values, trials - first_runs, kept)
+        found.append((np.concatenate([shown[:, kept], rest]), None if statistic is None else np.concatenate(scores + more)))
+    return found
+
+
+def _scores(views: list[tuple[Array, Array | None]], learn: int, needed: bool) -> list[tuple[Array, Array]]:
+    """Pairs of scores of all runs with the first and the second data set: the given statistic's, and a learned one's."""
+    (first, known), (second, other) = views
+    scores = [] if known is None or other is None else [(known, other)]
+    try:
+        scores.append(_learned(first[:learn], second[:learn], first, second))
+    except ImportError:
+        if needed:
+            raise
+    return scores
 
 
 def _shown(released: Array) -> Array:
-    """Entries of the first messages as released, and of the smallest ones; NaN where there are fewer."""
-    flat = released.reshape(released.shape[0], -1)[:, :ENTRIES].astype(float)
-    smallest = flat[np.lexsort(flat.T[::-1])[:SHOWN]] if flat.shape[0] else flat
+    """Entries of the first messages as released, and of the smallest ones; -1 where there are fewer."""
+    flat = released.reshape(released.shape[0], math.prod(released.shape[1:]))[:, :ENTRIES].astype(float)
+    smallest = flat[np.lexsort(flat.T[::-1])[:SHOWN]]
     shown = np.full((2, SHOWN, flat.shape[1]), -1.0)
     shown[0, : min(SHOWN, len(flat))] = flat[:SHOWN]
     shown[1, : len(smallest)] = smallest
     return shown.ravel()
 
 
-def _learned(train: list[Array], views: list[Array]) -> list[Array]:
-    """Log-odds of the first data set, from a classifier that saw `train` only."""
+def _learned(first: Array, second: Array, *views: Array) -> tuple[Array, Array]:
+    """Log-odds of the first data set for each view, from classifiers that saw `first` and `second` only."""
     try:
         from sklearn.ensemble import HistGradientBoostingClassifier
         from sklearn.linear_model import LogisticRegression
     except ImportError:
         raise ImportError("a statistic that is learned needs scikit-learn: pip install 'shufflesim[audit]'") from None
-    gap = np.abs(train[0].mean(axis=0) - train[1].mean(axis=0)) / (train[0].std(axis=0) + train[1].std(axis=0) + 1e-12)
-    kept = np.sort(np.argsort(-gap, kind="stable")[:SUMS])
-    x, y = np.concatenate(train)[:, kept], np.repeat([1, 0], [len(t) for t in train])
+    x, y = np.concatenate([first, second]), np.repeat([1, 0], [len(first), len(second)])
     middle, scale = x.mean(axis=0), x.std(axis=0) + 1e-12
     # Linear in the sums, as log-likelihood ratios nearly are; trees for what is not.
     linear = LogisticRegression(max_iter=500).fit((x - middle) / scale, y)
     trees = HistGradientBoostingClassifier(max_iter=60, max_depth=4, random_state=0, early_stopping=False).fit(x, y)
-    return [linear.decision_function((v[:, kept] - middle) / scale) + trees.decision_function(v[:, kept]) for v in views]
+    one, two = (linear.decision_function((v - middle) / scale) + trees.decision_function(v) for v in views)
+    return one, two
 
 
-def _bound(first: Array, second: Array, half: int, eps: float, share: float) -> tuple[float, float, float]:
-    """The event {score > t}, t chosen on the first half by the lower bound there, judged on the second half."""
-    growth = math.exp(min(eps, 700.0))
-    levels = np.unique(np.quantile(np.concatenate([first[:half], second[:half]]), np.linspace(0, 1, THRESHOLDS)))
-    # Above the largest score nothing is left; a level below all of them is the sure event.
-    levels = np.concatenate([[-np.inf], levels])
-    hits = [(s[:half, None] > levels).sum(axis=0) for s in (first, second)]
-    guess = _clopper(hits[0], half, share)[0] - growth * _clopper(hits[1], half, share)[1]
-    level = levels[int(np.argmax(guess))]
-    fresh = len(first) - half
-    p, q = (int((s[half:] > level).sum()) for s in (first, second))
+def _bound(scores: list[tuple[Array, Array]], start: int, stop: int, eps: float, share: float) -> tuple[float, float, float]:
+    """The event {score > t}; the score and t are chosen on runs start..stop by the lower bound there, judged on those beyond."""
+    growth = math.exp(min(eps, EPSILON_MAX))
+    size = stop - start
+    shares = np.concatenate([np.linspace(0, 1, THRESHOLDS), np.geomspace(1 / size, 1, THRESHOLDS)])
+    best, event = -math.inf, (0, 0)
+    for first, second in scores:
+        chosen = [np.sort(s[start:stop]) for s in (first, second)]
+        # Below all of them: the sure event.
+        levels = np.append(np.unique(np.quantile(np.concatenate(chosen), 1 - shares)), -np.inf)
+        hits = [size - np.searchsorted(s, levels, side="right") for s in chosen]
+        guess = _clopper(hits[0], size, share)[0] - growth * _clopper(hits[1], size, share)[1]
+        level = levels[int(np.argmax(guess))]
+        if guess.max() > best:
+            best, event = float(guess.max()), (int((first[stop:] > level).sum()), int((second[stop:] > level).sum()))
+    fresh = len(scores[0][0]) - stop
+    p, q = event
     (p_low, p_high), (q_low, q_high) = _clopper(np.array(p), fresh, share), _clopper(np.array(q), fresh, share)
-    delta = p / fresh - growth * q / fresh
-    return delta, max(0.0, float(p_low - growth * q_high)), min(1.0, float(p_high - growth * q_low))
+    return p / fresh - growth * q / fresh, max(0.0, float(p_low - growth * q_high)), min(1.0, float(p_high - growth * q_low))
 
 
 def _clopper(hits: Array, trials: int, share: float) -> tuple[Array, Array]:

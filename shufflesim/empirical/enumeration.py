@@ -11,11 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import check_integer
+from .._checks import EPSILON_MAX, check_integer, check_number
 from ..domains import Array
 
-# Largest number of multisets of reports times data sets times inputs.
+# Largest number of multisets of reports times data sets times inputs; and of values of delta in the whole curve.
 CELLS_MAX = 50_000_000
+CURVE_MAX = 50_000_000
+# Relative error of an enumerated probability in floats: of the law's entries, n products, and sums of positive terms.
+RTOL = 1e-12
+# Digits of eps to which kinks are told apart.
+KINK_DIGITS = 12
 
 
 @dataclass(frozen=True)
@@ -30,12 +35,15 @@ class Worst:
         Row of the law that user 1 holds.
     others : tuple of int
         Rows that the others hold.
+    error : float
+        Bound on the rounding of delta; 0 for rational numbers.
     """
 
     delta: Any
     x0: int
     x1: int
     others: tuple[int, ...]
+    error: float
 
 
 class Enumeration:
@@ -70,17 +78,27 @@ class Enumeration:
     """
 
     def __init__(self, law: Any, n: int) -> None:
-        rows = np.array(law, dtype=object)
-        rational = rows.ndim == 2 and all(isinstance(p, (Fraction, int)) for p in rows.ravel())
-        self.law: Array = rows if rational else np.asarray(law, dtype=float)
+        rule = "a matrix of probabilities whose rows sum to 1"
+        try:
+            rows = np.array(law, dtype=object)
+            rational = rows.ndim == 2 and all(isinstance(p, (Fraction, int)) for p in rows.ravel())
+            self.law: Array = rows if rational else np.asarray(law, dtype=float)
+        except (TypeError, ValueError):
+            raise ValueError(f"law must be {rule}, got {law!r}") from None
         self.n = check_integer("n", n, low=1)
-        if self.law.ndim != 2 or (self.law < 0).any() or any(abs(float(total) - 1) > 1e-9 for total in self.law.sum(axis=1)):
-            raise ValueError(f"law must be a matrix of probabilities whose rows sum to 1, got shape {self.law.shape}")
+        if self.law.ndim != 2 or not self.law.size:
+            raise ValueError(f"law must be {rule}, got shape {self.law.shape}")
+        sums = [float(total) for total in self.law.sum(axis=1)]
+        if not (self.law >= 0).all() or not all(abs(total - 1) <= 1e-9 for total in sums):
+            raise ValueError(f"law must be {rule}, got sums {sums} and a smallest entry {float(self.law.min())!r}")
         inputs, outcomes = self.law.shape
         data_sets = math.comb(self.n - 1 + inputs - 1, inputs - 1)
         cells = math.comb(self.n + outcomes - 1, outcomes - 1) * data_sets * inputs
         if cells > CELLS_MAX or (self.n + 1) ** outcomes > 2**62:
-            raise ValueError(f"law and n must give at most {CELLS_MAX:,} multisets in all, got about {cells:,} for n = {self.n}")
+            raise ValueError(
+                f"n and law must give at most {CELLS_MAX:,} multisets in all data sets, coded in 62 bits, "
+                f"got {cells:,} of {outcomes} outcomes for n = {self.n}"
+            )
 
     def data_sets(self) -> Iterator[tuple[int, ...]]:
         """Everything that the others may hold, up to order."""
@@ -114,7 +132,7 @@ class Enumeration:
         Parameters
         ----------
         eps : float
-            In nats.
+            In nats; at most 700.
         growth : Fraction or float
             e^eps, instead of eps.
         others : sequence of int, optional
@@ -122,45 +140,74 @@ class Enumeration:
         """
         if (eps is None) == (growth is None):
             raise ValueError(f"exactly one of eps and growth must be given, got eps={eps!r}, growth={growth!r}")
-        factor = math.exp(eps) if eps is not None else growth
-        if others is not None and len(others) != self.n - 1:
-            raise ValueError(f"others must be {self.n - 1} inputs, got {len(others)}")
-        best: Worst | None = None
-        for data in self.data_sets() if others is None else [tuple(others)]:
-            views = self.views(data)
-            for i, j in itertools.permutations(range(len(views)), 2):
-                difference = views[i] - factor * views[j]
-                delta = difference[difference > 0].sum()
-                if best is None or delta > best.delta:
-                    best = Worst(delta, i, j, data)
-        if best is None:
+        if eps is not None:
+            growth = math.exp(check_number("eps", eps, f"a number <= {EPSILON_MAX:g}", high=EPSILON_MAX))
+        elif not isinstance(growth, (Fraction, int)) or growth <= 0:
+            growth = check_number("growth", growth, "a number > 0", low=math.nextafter(0, 1))
+        if len(self.law) < 2:
             raise ValueError(f"law must have at least two inputs, got {len(self.law)}")
+        best: Worst | None = None
+        for data in self._asked(others):
+            views = self.views(data)
+            grown = growth * views
+            for i, view in enumerate(views):
+                # Against itself the divergence is 0, or 1 - e^eps: no pair of data sets.
+                deltas = [0 if i == j else total for j, total in enumerate(np.maximum(view - grown, 0).sum(axis=1))]
+                j = max(range(len(views)), key=deltas.__getitem__)
+                if best is None or deltas[j] > best.delta:
+                    best = Worst(deltas[j], i, j if j != i else int(i == 0), data, self._error(view, grown[j]))
+        assert best is not None
         return best
 
-    def curve(self, others: Sequence[int] | None = None) -> tuple[Array, Array]:
-        """The whole privacy curve: eps of all its kinks, increasing, and the largest delta there.
+    def _asked(self, others: Sequence[int] | None) -> Iterator[tuple[int, ...]]:
+        if others is None:
+            return self.data_sets()
+        if len(others) != self.n - 1:
+            raise ValueError(f"others must be {self.n - 1} inputs, got {len(others)}")
+        return iter([tuple(check_integer("others", x, low=0, high=len(self.law) - 1) for x in others)])
 
-        Between two kinks delta is linear in e^eps for each pair of data sets; from the last kink on it is constant (0, if no
-        multiset tells the inputs apart for certain).
+    def _error(self, first: Array, second: Array) -> float:
+        """Both terms of each difference that is positive or may be."""
+        if self.law.dtype == object:
+            return 0.0
+        near = first * (1 + 2 * RTOL) >= second
+        return RTOL * float((first[near] + second[near]).sum())
+
+    def curve(self, others: Sequence[int] | None = None) -> tuple[Array, Array]:
+        """The whole privacy curve: eps of the kinks of all pairs of data sets, increasing, and the largest delta there.
+
+        Between two of them delta is linear in e^eps for each pair, so that the largest is convex, at most its chord; from the
+        last one on it is constant (0, if no multiset tells the inputs apart for certain). Kinks beyond eps = 700 are left out.
+
+        Raises
+        ------
+        ValueError
+            If there are too many kinks.
         """
-        pairs = []
-        kinks = [np.zeros(1)]
-        for data in self.data_sets() if others is None else [tuple(others)]:
+        found = [np.zeros(1)]
+        for data in self._asked(others):
+            with np.errstate(divide="ignore"):
+                logs = np.log(self.views(data).astype(float))
+            for i, j in itertools.combinations(range(len(logs)), 2):
+                both = (logs[i] > -np.inf) & (logs[j] > -np.inf)
+                found.append(np.unique(np.round(np.abs(logs[i][both] - logs[j][both]), KINK_DIGITS)))
+        kinks = np.unique(np.concatenate(found))
+        eps = np.concatenate([-kinks[:0:-1], kinks])
+        eps = eps[np.abs(eps) <= EPSILON_MAX]
+        pairs = 2 * (len(found) - 1)
+        if eps.size * pairs > CURVE_MAX:
+            raise ValueError(f"n and law must give at most {CURVE_MAX:,} kinks times pairs, got {eps.size:,} times {pairs:,}")
+        delta = np.zeros(eps.size)
+        for data in self._asked(others):
             views = self.views(data).astype(float)
             for i, j in itertools.permutations(range(len(views)), 2):
-                both = (views[i] > 0) & (views[j] > 0)
-                kinks.append(np.log(views[i][both] / views[j][both]))
-                pairs.append((views[i], views[j]))
-        eps = np.unique(np.concatenate(kinks))
-        delta = np.zeros(eps.size)
-        for first, second in pairs:
-            delta = np.maximum(delta, _divergences(first, second, np.exp(eps)))
+                delta = np.maximum(delta, _divergences(views[i], views[j], np.exp(eps)))
         return eps, delta
 
 
 def _divergences(first: Array, second: Array, growth: Array) -> Array:
     """sum max(0, first - growth second) for increasing growth, by sums from the largest ratio down."""
-    with np.errstate(divide="ignore"):
+    with np.errstate(over="ignore"):
         ratio = np.where(second > 0, first / np.where(second > 0, second, 1.0), np.inf)
     order = np.argsort(-ratio)
     above = np.searchsorted(-ratio[order], -growth, side="left")

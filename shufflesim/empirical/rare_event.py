@@ -9,7 +9,8 @@ Under the law tilted by theta > 0, w_theta = w e^(theta X)/M(theta), the same me
     D = (M(theta)^m / m) E_theta[e^(-theta S) max(0, S)],
 
 exact for every theta. At the saddle point, m K'(theta) = 2/theta, the sums lie about where the integrand is large: its variance
-is a small multiple of its squared mean, whatever D is. S depends on the counts of the rows alone, a multinomial.
+is a small multiple of its squared mean, whatever D is. S depends on the counts of the rows alone, a multinomial. If m is random,
+its law is tilted by M(theta)^m, each part by itself, and E[M^m] takes the place of M^m.
 
 Source of the technique: Bucklew, "Introduction to Rare Event Simulation", Springer 2004, chapter 4.
 """
@@ -20,7 +21,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
 
 from .._checks import check_integer, check_number
 from ..bounds import MessageCount, Table, contour
@@ -28,8 +28,8 @@ from ..domains import Array
 
 # Draws handled at once: times rows, integers of 8 bytes.
 BLOCK_CELLS = 2**22
-# Effective share of the draws, and number of them with a positive sum, below which the normal interval is not to be trusted.
-SHARE_MIN, POSITIVE_MIN = 0.02, 200
+# Half width of the interval, relative to the estimate, from which on there is a warning.
+WIDE = 0.5
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Estimate:
     delta : float
         Unbiased estimate.
     low, high : float
-        Confidence interval.
+        Confidence interval, for any number of draws.
     confidence : float
         Its level.
     trials : int
@@ -49,7 +49,7 @@ class Estimate:
     effective : float
         Effective sample size (sum of terms)^2 / (sum of squared terms): the number of equal terms with the same relative error.
     warning : str
-        Why the interval may be wrong; empty if there is no reason.
+        Why the interval is wide; empty if it is not.
     """
 
     delta: float
@@ -90,10 +90,15 @@ def tilted_estimate(
     Returns
     -------
     Estimate
-        The interval is normal; `warning` says when too few draws count for that.
+        `warning` says when the draws do not tell much.
 
     Notes
     -----
+    All terms lie in [0, 1] of a known unit, so that the empirical Bernstein bound holds for every number of draws: with variance
+    V of the terms and L = log(4/(1 - confidence)), the mean is off by at most sqrt(2 V L/trials) + 7 L/(3 (trials - 1)) (Maurer,
+    Pontil, "Empirical Bernstein bounds and sample-variance penalization", COLT 2009, Theorem 4, used on both sides). What the
+    last digits of the table may hide is added.
+
     Cost: trials times rows, whatever the number of messages; memory is bounded by blocks of draws.
 
     Examples
@@ -110,26 +115,24 @@ def tilted_estimate(
     s = contour.saddle(table, count, eps)
     if s is None:
         return Estimate(0.0, 0.0, 0.0, confidence, trials, float(trials), "")
-    sizes, log_law = _sizes(count, s)
-    moments = np.zeros(3)  # number of positive terms, their sum, their squared sum
+    total = square = 0.0
     block = max(1, BLOCK_CELLS // table.size)
     for start in range(0, trials, block):
-        terms = _terms(s, sizes, log_law, min(block, trials - start), rng)
-        moments += [np.count_nonzero(terms), terms.sum(), (terms * terms).sum()]
-    positive, total, square = (float(v) for v in moments)
+        terms = _terms(s, count, min(block, trials - start), rng)
+        total, square = total + float(terms.sum()), square + float(terms @ terms)
     mean = total / trials
-    spread = math.sqrt(max(square / trials - mean * mean, 0.0) / (trials - 1))
-    z = float(special.ndtri(0.5 + confidence / 2))
+    variance = max(square - total * mean, 0.0) / (trials - 1)
+    log_share = math.log(4 / (1 - confidence))
+    off = math.sqrt(2 * variance * log_share / trials) + 7 * log_share / (3 * (trials - 1))
+    # The unit of the terms: E[M^m] / (e theta s.crowd), and that of X.
+    log_unit = s.log_scale + float(count.log_pgf(np.asarray(s.log_moment))) - math.log(s.theta * s.crowd) - 1
+    unit, rounding = math.exp(log_unit), s.accuracy(count.mean)
     effective = total * total / square if square > 0 else 0.0
-    # In units of the largest X, of theta^-1 e^-1 and of the total mass of the tilted law.
-    unit = math.exp(s.log_scale + s.log_total - math.log(s.theta) - 1)
-    warning = ""
-    if positive < POSITIVE_MIN or effective < SHARE_MIN * trials:
-        warning = f"only {positive:.0f} of {trials} draws count, worth {effective:.0f} equal ones"
+    warning = "" if off < WIDE * mean else f"wide interval: {trials} draws are worth only {effective:.0f} equal ones"
     return Estimate(
-        unit * mean,
-        unit * max(0.0, mean - z * spread),
-        min(1.0, unit * (mean + z * spread)),
+        min(1.0, unit * mean),
+        unit * max(0.0, mean - off) * max(0.0, 1 - rounding),
+        min(1.0, unit * min(1.0, mean + off) * (1 + rounding)),
         confidence,
         trials,
         effective,
@@ -137,20 +140,17 @@ def tilted_estimate(
     )
 
 
-def _sizes(count: MessageCount, s: contour.Saddle) -> tuple[Array, Array | None]:
-    """Possible numbers of messages and their tilted probabilities, proportional to Pr[m] M^m / m."""
-    if not count.is_random:
-        return np.array([count.fixed]), None
-    law = count.law()
-    sizes = count.fixed + np.arange(law.size)
-    with np.errstate(divide="ignore"):
-        logs = np.log(law) + sizes * s.log_moment - np.log(sizes)
-    return sizes, np.exp(logs - logs.max()) / np.exp(logs - logs.max()).sum()
+def _terms(s: contour.Saddle, count: MessageCount, trials: int, rng: np.random.Generator) -> Array:
+    """min(1, crowd/m) e theta S e^(-theta S) where S > 0, else 0. The number m of messages has its law tilted by M^m.
 
-
-def _terms(s: contour.Saddle, sizes: Array, law: Array | None, trials: int, rng: np.random.Generator) -> Array:
-    """e theta S e^(-theta S) where S > 0, else 0: at most 1."""
-    m = sizes[0] if law is None else rng.choice(sizes, size=trials, p=law)
-    counts = rng.multinomial(m, s.tilted / s.tilted.sum(), size=None if law is not None else trials)
-    exponent = s.theta * (counts @ s.x)
-    return np.where(exponent > 0, exponent * np.exp(1 - np.maximum(exponent, 0.0)), 0.0)
+    Fewer than `crowd` messages have a share of D that is far below the rounding.
+    """
+    m = np.full(trials, count.fixed)
+    for part in count.parts:
+        sizes = np.array([0, *part.sizes])
+        with np.errstate(divide="ignore"):
+            logs = np.log([part.none, *part.probabilities]) + sizes * s.log_moment
+        law = np.exp(logs - logs.max())
+        m += rng.multinomial(part.trials, law / law.sum(), size=trials) @ sizes
+    exponent = s.theta * (rng.multinomial(m, s.tilted / s.tilted.sum()) @ s.x)
+    return np.where(exponent > 0, np.minimum(1.0, s.crowd / m) * exponent * np.exp(1 - np.maximum(exponent, 0.0)), 0.0)
