@@ -308,7 +308,9 @@ def robustness(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
         colour = COLOURS[i % len(COLOURS)]
         label = textwrap.fill(shortened(str(name)), LEGEND_WIDTH)
         marker = POINT_MARKERS[i % len(POINT_MARKERS)]
-        ax.plot(ordered["fraction"], ordered["rmse"], color=colour, marker=marker, markersize=5, label=label)
+        ax.plot(
+            ordered["fraction"], ordered["rmse"], color=colour, marker=marker, markersize=7, markerfacecolor="none", label=label
+        )
         ax.axhline(float(ordered["expected_rmse"].iloc[0]), color=colour, linestyle="--", linewidth=1)
     ax.set(yscale="log", xlabel="fraction of faulty users", ylabel="root mean square error (dashes: expected if all are honest)")
     ax.grid(visible=True, which="both", color="#eeeeee", linewidth=0.6)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ._version import __version__
-from .bounds import bound_table, epsilon
+from .bounds import Crowd, bound_table, epsilon
 from .domains import Array, Categories
 from .population import Population, Received
 from .protocol import Protocol
@@ -157,9 +157,9 @@ class Simulation:
         """What absent and faulty users did: one row.
 
         Columns: users, absent, faulty, honest (who sent their messages), rejected (messages), expected_rmse (if all users
-        followed the protocol), rmse (against the values of all users), factor (their ratio), gain (estimate minus truth at the
-        target of an attack, NaN without one), epsilon_intended and epsilon_left (sound central eps with all users, and with the
-        honest ones).
+        followed the protocol), rmse (against the values of all users), factor (their ratio), gain (estimate minus the truth of
+        as many users as sent something, at the target of an attack; NaN without one), epsilon_intended and epsilon_left (sound
+        central eps with all users, and with the honest ones; the local eps where no bound is proved).
 
         Examples
         --------
@@ -174,12 +174,13 @@ class Simulation:
         received, target = self.received, None if self.population is None else self.population.target
         gain = math.nan
         if target is not None:
-            shift = self.estimate - self.truth
+            counts = self.protocol.domain.target == "count"
+            # Those who are absent are missing from counts; that is not the attack's doing.
+            shift = self.estimate - self.truth * (received.users / self.n if counts else 1.0)
             aimed = self.protocol.domain.validate(np.asarray([target]))
             towards = self.protocol.domain.truth(self.protocol.domain.total(aimed), 1)
-            counts = self.protocol.domain.target == "count"
             gain = float(towards @ shift if counts else np.sign(towards - self.truth) @ shift)
-        sound = [float(epsilon(self.protocol, n, self.delta)) for n in (self.n, max(1, received.honest))]
+        sound = [self._sound(n) for n in (self.n, max(1, received.honest))]
         return pd.DataFrame(
             {
                 "users": [self.n],
@@ -195,6 +196,12 @@ class Simulation:
                 "epsilon_left": [sound[1]],
             }
         )
+
+    def _sound(self, n: int) -> float:
+        """Sound central eps among n users; the local eps of a protocol without proved claims."""
+        claims = self.protocol.claims(Crowd(n))
+        proved = any(c.side == "upper" and c.sound and not c.baseline for c in claims)
+        return float(epsilon(self.protocol, n, self.delta)) if proved else self.protocol.local_epsilon
 
     @property
     def rmse(self) -> float:

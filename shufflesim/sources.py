@@ -55,6 +55,8 @@ class Source:
 
 def files(path: Path) -> list[Path]:
     """A file, or the Parquet files of a folder in the order of their names."""
+    if ".csv" in path.suffixes:
+        raise ValueError(f"source must be a Parquet file or a folder of them, got {str(path)!r}")
     if not path.is_dir():
         return [path]
     found = sorted(path.glob("*.parquet"))

@@ -28,8 +28,10 @@ def test_nobody_absent_or_faulty_changes_nothing():
 
 def test_drop_outs_are_missing_from_the_counts_and_from_the_crowd():
     """Binomial numbers within 7 standard deviations: a false alarm below 1e-11 each."""
-    result = _run(BallsIntoBins(4, 3), dropout=0.3)
+    result = _run(BallsIntoBins(4, 3), dropout=0.3, faulty=1e-9, attack="target-item", target=0)
     row = result.damage.loc[0]
+    # 4000 users hold the target, 1200 of them are absent; the gain is that of the attack alone.
+    assert abs(row["gain"]) < 7 * math.sqrt(4000 * 0.21 + result.variance[0])
     assert abs(row["absent"] - 3000) < 7 * math.sqrt(10_000 * 0.21)
     assert row["honest"] == 10_000 - row["absent"]
     assert result.messages == 4 * row["honest"]
