@@ -15,10 +15,12 @@ import numpy as np
 from shufflesim._checks import check_epsilon, check_number, check_users
 from shufflesim._sampling import negative_binomial
 from shufflesim.bounds import Claim, Crowd, Directions, Flooded, PolyaDifference, UnreachableError, flooded, present
-from shufflesim.domains import Array, Categories
-from shufflesim.protocol import Protocol, meet
-from shufflesim.protocols.negative_binomial_count import REST_MIN, NegativeBinomialCount, check_shape, check_success, paper_shape
+from shufflesim.domains import Array
+from shufflesim.protocol import meet
 from shufflesim.shuffler import Encoded
+
+from ._bits import NoisyBits
+from .negative_binomial_count import REST_MIN, NegativeBinomialCount, check_shape, check_success, paper_shape
 
 # Share of the target's epsilon that is left to the flood.
 FLOOD_SHARE = 0.1
@@ -29,7 +31,7 @@ ORIGINAL_EPSILON_MAX = 1.0
 
 
 @dataclass(frozen=True)
-class CorrelatedCount(Protocol):
+class CorrelatedCount(NoisyBits):
     """Each user sends value + Z1 + F messages +1 and Z2 + F messages -1: the flood F cancels in the estimate.
 
     Parameters
@@ -83,16 +85,6 @@ class CorrelatedCount(Protocol):
         object.__setattr__(self, "users", check_users(self.users, "users"))
 
     @property
-    def domain(self) -> Categories:
-        """Bits."""
-        return Categories(2)
-
-    @property
-    def local_epsilon(self) -> float:
-        """inf: a user who sends nothing holds 0."""
-        return math.inf
-
-    @property
     def alphabet(self) -> int:
         """0 for -1, 1 for +1."""
         return 2
@@ -101,25 +93,6 @@ class CorrelatedCount(Protocol):
     def noise_per_user(self) -> float:
         """Expected messages beyond the value, (2a/(1-a) + 2rp/(1-p))/users."""
         return 2 * (1 / math.expm1(self.epsilon_star) + self.r * self.p / (1 - self.p)) / self.users
-
-    @property
-    def messages_per_user(self) -> float:
-        """That and 1, of a user who holds 1; one less of the others."""
-        return 1 + self.noise_per_user
-
-    @property
-    def width(self) -> int:
-        """The expected number of messages."""
-        return math.ceil(self.messages_per_user)
-
-    @property
-    def bits_per_message(self) -> float:
-        """1."""
-        return 1.0
-
-    def expected_messages(self, total: Array, n: int) -> float:
-        """The ones, and the noise."""
-        return float(total[1]) + n * self.noise_per_user
 
     def claims(self, crowd: Crowd) -> list[Claim]:
         """The exact divergence of both numbers of messages where it can be summed, an upper bound elsewhere."""
@@ -215,10 +188,6 @@ class CorrelatedCount(Protocol):
         except UnreachableError:
             least = 2 * REST_MIN
         return meet(make, epsilon, delta, n, find="largest", within=(least, FALL_MAX))
-
-    def retargeted(self, epsilon: float, delta: float, n: int) -> CorrelatedCount:
-        """With the default flood: all parameters are noise."""
-        return type(self).for_target(epsilon, delta, n)
 
     @classmethod
     def examples(cls) -> Iterator[CorrelatedCount]:

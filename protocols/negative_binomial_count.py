@@ -15,9 +15,11 @@ import numpy as np
 from shufflesim._checks import check_delta, check_epsilon, check_number, check_users
 from shufflesim._sampling import negative_binomial
 from shufflesim.bounds import Claim, Crowd, NoisyCount, present
-from shufflesim.domains import Array, Categories
-from shufflesim.protocol import Protocol, meet
+from shufflesim.domains import Array
+from shufflesim.protocol import meet
 from shufflesim.shuffler import Encoded
+
+from ._bits import NoisyBits
 
 # Largest shape; the paper's for delta = 1e-300 is 2,075.
 SHAPE_MAX = 1e6
@@ -51,7 +53,7 @@ def paper_shape(delta: float) -> float:
 
 
 @dataclass(frozen=True)
-class NegativeBinomialCount(Protocol):
+class NegativeBinomialCount(NoisyBits):
     """Each user sends value (0 or 1) + NB(r/users, p) copies of one message; the noise of all users adds up to NB(r, p).
 
     Parameters
@@ -103,16 +105,6 @@ class NegativeBinomialCount(Protocol):
         object.__setattr__(self, "users", check_users(self.users, "users"))
 
     @property
-    def domain(self) -> Categories:
-        """Bits."""
-        return Categories(2)
-
-    @property
-    def local_epsilon(self) -> float:
-        """inf: a user who sends nothing holds 0."""
-        return math.inf
-
-    @property
     def alphabet(self) -> int:
         """All messages are the same."""
         return 1
@@ -126,25 +118,6 @@ class NegativeBinomialCount(Protocol):
     def noise_per_user(self) -> float:
         """Expected messages beyond the value, r p/((1-p) users)."""
         return self.r * self.odds / self.users
-
-    @property
-    def messages_per_user(self) -> float:
-        """1 + r p/((1-p) users), of a user who holds 1; one less of the others."""
-        return 1 + self.noise_per_user
-
-    @property
-    def width(self) -> int:
-        """The expected number of messages."""
-        return math.ceil(self.messages_per_user)
-
-    @property
-    def bits_per_message(self) -> float:
-        """1: that it is there."""
-        return 1.0
-
-    def expected_messages(self, total: Array, n: int) -> float:
-        """The ones, and the noise."""
-        return float(total[1]) + n * self.noise_per_user
 
     def claims(self, crowd: Crowd) -> list[Claim]:
         """The exact divergence; with users who may be absent an upper bound."""
@@ -213,10 +186,6 @@ class NegativeBinomialCount(Protocol):
             return cls(shape, math.exp(-fall), n)
 
         return meet(make, epsilon, delta, n, find="largest", within=(2 * REST_MIN, 600.0))
-
-    def retargeted(self, epsilon: float, delta: float, n: int) -> NegativeBinomialCount:
-        """With the paper's shape: all parameters are noise."""
-        return type(self).for_target(epsilon, delta, n)
 
     @classmethod
     def examples(cls) -> Iterator[NegativeBinomialCount]:

@@ -13,16 +13,17 @@ import numpy as np
 
 from shufflesim._checks import EPSILON_TINY, check_delta, check_epsilon, check_integer, check_users
 from shufflesim.bounds import Claim, Crowd, MessageCount, UnreachableError, VariationRatio, calibrate, declared_claims_for
-from shufflesim.domains import Array, Categories
-from shufflesim.protocol import Protocol
+from shufflesim.domains import Array
 from shufflesim.shuffler import Encoded
+
+from ._bits import Bits
 
 # Coins of one user; more are a mistake rather than a protocol.
 COINS_MAX = 10**6
 
 
 @dataclass(frozen=True)
-class UniformCoins(Protocol):
+class UniformCoins(Bits):
     """Each user sends the bit x and k fair coins, all as messages of one bit.
 
     Parameters
@@ -59,16 +60,6 @@ class UniformCoins(Protocol):
         object.__setattr__(self, "coins", check_integer("coins", self.coins, low=1, high=COINS_MAX))
 
     @property
-    def domain(self) -> Categories:
-        """The bits 0 and 1."""
-        return Categories(2)
-
-    @property
-    def local_epsilon(self) -> float:
-        """inf: k + 1 ones show that x = 1."""
-        return math.inf
-
-    @property
     def amplification(self) -> VariationRatio:
         """(inf, 1, 2): no neutral part."""
         return VariationRatio(math.inf, 1.0, 2.0)
@@ -92,11 +83,6 @@ class UniformCoins(Protocol):
     def messages_per_user(self) -> float:
         """k + 1."""
         return float(1 + self.coins)
-
-    @property
-    def bits_per_message(self) -> float:
-        """One."""
-        return 1.0
 
     def blanket(self, crowd: Crowd) -> MessageCount:
         """User 1's message and the coins of all users, user 1's own included."""
@@ -165,10 +151,6 @@ class UniformCoins(Protocol):
             rule = f"n must be at least {needed:,} for at most {COINS_MAX:,} coins of each user"
             raise UnreachableError(f"{rule} to reach epsilon={epsilon!r} at delta={delta!r}, got {n:,}") from error
         return found
-
-    def retargeted(self, epsilon: float, delta: float, n: int) -> UniformCoins:
-        """There is nothing but noise to choose."""
-        return self.for_target(epsilon, delta, n)
 
     @classmethod
     def examples(cls) -> Iterator[UniformCoins]:
