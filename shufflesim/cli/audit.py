@@ -218,13 +218,17 @@ def _report(found: Survey, out: Path, as_json: bool) -> None:
         show_json({"rows": found.table.to_dict("records"), "failed": found.failed, "files": [str(file) for file in files]})
         return
     summary = found.summary
-    columns = [c for c in summary.columns if c not in ("name", "examples", "sound")]
+    published = [c for c in summary.columns if c.startswith("published, ")]
     lines: list[list[Cell]] = []
     notes = []
     for cells in summary.to_dict("records"):
         style = "green" if str(cells["sound"]).startswith("consistent") else "bold red"
-        lines.append([cells["name"], str(cells["examples"]), Text(str(cells["sound"]), style=style)])
-        notes.append("; ".join(f"{c}: {cells[c]}" for c in columns if cells[c] != "-") or "nothing published to compare")
+        lines.append([str(cells["name"]), str(cells["examples"]), Text(str(cells["sound"]), style=style)])
+        told = {c.partition(", ")[2]: cells[c] for c in published if cells[c] != "-"}
+        same = len(set(told.values())) == 1
+        parts = [next(iter(told.values()))] if same else [f"{n}: {text}" for n, text in told.items()]
+        text = f"published: {'; '.join(parts)}" if told else "nothing published to compare"
+        notes.append(text if cells["published beta"] == "-" else f"{text}; published beta: {cells['published beta']}")
     show("Audit of all bounds", stacked(["name", "examples", "sound"], lines, notes, right=("examples",)))
     click.echo("\n" + "\n".join(f"saved {file}" for file in files))
     for one in found.failed:

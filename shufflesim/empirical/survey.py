@@ -28,7 +28,8 @@ from ..bounds import epsilon as epsilon_at
 from ..protocol import Protocol
 from ..protocols import SingleMessage
 from ..randomizer import Randomizer
-from .audit import CONSISTENT, OPEN, VIOLATED, Audit, Way, audit
+from .audit import Audit, audit
+from .ways import CONSISTENT, OPEN, VIOLATED, Way
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -197,14 +198,14 @@ def _audited(x: Any, task: Task, bound: str) -> dict[str, Any]:
     if bound == PUBLISHED_BETA:
         x, bound = _WithPublishedBeta(x), PUBLISHED
     options: dict[str, Any] = {"bound": bound, "trials": task.trials, "confidence": task.confidence, "seed": task.seed}
+    if bound not in {SOUND, *(c.bound for c in claims_of(x, Crowd(task.n)))}:
+        raise ValueError(f"no bound {bound!r}")
     if task.n > FEW:
         eps = _eps_at(x, task.n, task.delta, bound)
-        if eps >= x.local_epsilon * (1 - LOCAL_RTOL):
-            raise ValueError(f"{bound}: the local eps at delta = {task.delta!r}, as if there were nobody else")
-        if math.isnan(eps):
-            raise ValueError(f"no bound {bound!r}")
         if eps == 0:
-            raise ValueError(f"{bound}: delta = {task.delta!r} is reached at eps = 0, there is nothing to compare")
+            raise ValueError(f"delta = {task.delta!r} is claimed at eps = 0: nothing to compare")
+        if eps >= x.local_epsilon * (1 - LOCAL_RTOL):
+            raise ValueError(f"delta = {task.delta!r} is claimed at no eps below the local one: nothing is hidden")
         sampled = ("importance sampling",) if bound == SOUND else ()
         found = audit(x, task.n, eps, ways=("homogeneous", *sampled), **options)
         return _row(found, eps_lower(), eps)
@@ -328,7 +329,10 @@ def _words(rows: pd.DataFrame) -> str:
         return f"{FAILED} in {len(broken)} of {len(rows)}"
     if len(violated):
         ratio = violated["eps_ratio"].max()
-        more = f", true eps up to {100 * (ratio - 1):.2g}% larger" if ratio > 1 + LOCAL_RTOL else ""
+        more = ""
+        if ratio > 1 + LOCAL_RTOL:
+            more = f"{100 * (ratio - 1):.2g}% larger" if ratio < 2 else f"{ratio:.3g} times as large"
+            more = f", true eps {'infinite' if ratio == math.inf else f'up to {more}'}"
         return f"{VIOLATED} in {len(violated)} of {len(told)}{more}"
     if not len(told):
         return "-"

@@ -8,8 +8,8 @@ import io
 import math
 from typing import TYPE_CHECKING, Any
 
-from .audit import VIOLATED
 from .survey import COMPARED, FAILED, NOTHING, SOUND, Survey
+from .ways import VIOLATED
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,17 +79,18 @@ def looseness(rows: pd.DataFrame) -> Figure:
     """Small multiples, one a name: eps of each bound over that of `lower`, against n."""
     from matplotlib.figure import Figure
 
-    names = [name for name, own in rows.groupby("name", sort=False) if (own["lower"] > 0).any()]
+    rows = rows[(rows["lower"] > 0) & (rows["lower"] < math.inf)]
+    names = list(dict.fromkeys(rows["name"]))
     height = max(1, math.ceil(len(names) / COLUMNS))
     figure = Figure(figsize=(PANEL_INCHES[0] * COLUMNS, PANEL_INCHES[1] * height + 0.6), layout="constrained")
     axes = figure.subplots(height, COLUMNS, squeeze=False, sharex=True).ravel()
     handles: dict[str, Any] = {}
     for ax, name in zip(axes, names, strict=False):
-        own = rows[(rows["name"] == name) & (rows["lower"] > 0)]
+        own = rows[rows["name"] == name]
         for bound in COMPARED[:-1]:
             if own[bound].notna().any():
                 style, colour = LINES[bound]
-                ratio = own[bound] / own["lower"]
+                ratio = (own[bound] / own["lower"]).replace(math.inf, math.nan)
                 (handles[bound],) = ax.plot(own["n"], ratio, style, color=colour, marker=".", markersize=4)
         ax.axhline(1.0, color="#009e73", linewidth=0.8)
         ax.set(xscale="log", xlim=(7, 1.5e8))
@@ -101,6 +102,8 @@ def looseness(rows: pd.DataFrame) -> Figure:
         ax.grid(visible=True, color="#dddddd", linewidth=0.5)
     for ax in axes[len(names) :]:
         ax.remove()
+    for ax in axes[max(0, len(names) - COLUMNS) : len(names)]:
+        ax.tick_params(labelbottom=True)
     figure.supxlabel("users n", fontsize="small")
     figure.supylabel("eps of the bound / exact eps of homogeneous data", fontsize="small")
     if handles:
