@@ -84,8 +84,8 @@ def verify(x: Bounded, n: int, delta: float, *, bound: str = "sound", digits: in
     Raises
     ------
     ValueError
-        If the bound is not given by tables of at most four rows and a fixed number of messages, is 0 or inf, or an argument is
-        out of range.
+        If the bound is not given by tables of at most four rows and a fixed number of messages, is 0, inf or the local eps, or an
+        argument is out of range.
 
     Notes
     -----
@@ -109,6 +109,9 @@ def verify(x: Bounded, n: int, delta: float, *, bound: str = "sound", digits: in
     claim = min(claims, key=lambda c: epsilon_at(x, n, delta, bound=c.bound).upper) if len(claims) > 1 else claims[0]
     if not 0 < bracket.lower <= bracket.upper < math.inf:
         raise ValueError(f"eps must be positive and finite for a second computation, got [{bracket.lower!r}, {bracket.upper!r}]")
+    if bracket.upper >= x.local_epsilon:
+        # There the tables, of doubles, no longer tell: their rounding alone exceeds a tiny delta.
+        raise ValueError(f"eps must be below the local eps {x.local_epsilon!r} for a second computation, got {bracket.upper!r}")
     value = claim.value
     if not isinstance(value, Pairs) or value.above is not None or value.count.is_random:
         raise ValueError(f"bound must be given by finite tables and a fixed number of messages, got {claim.bound!r} of {x!r}")

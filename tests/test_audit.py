@@ -341,3 +341,23 @@ def test_a_delta_that_no_eps_reaches():
 def test_neighbours_are_of_one_length():
     with pytest.raises(ValueError, match="first and second must be as long as each other, got 3 and 2 users"):
         black_box(SingleMessage(GRR(1.0, 3)), [0, 1, 1], [0, 1], 0.1, np.random.default_rng(0))
+
+
+def test_neighbours_differ_in_one_user():
+    with pytest.raises(ValueError, match="first and second must differ in one user's value at most, got 3"):
+        black_box(SingleMessage(GRR(1.0, 3)), [0, 0, 0], [2, 1, 1], 0.1, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"protocol": GRR(1.0, 3)}, "protocol must be a Protocol, got GRR"),
+        ({"rng": 0}, "rng must be a Generator, got 0"),
+        ({"statistic": 3}, "statistic must be callable and shuffler a Shuffler, got 3 and None"),
+        ({"shuffler": 3}, "statistic must be callable and shuffler a Shuffler, got None and 3"),
+    ],
+)
+def test_what_the_runs_cannot_be_made_with_is_refused(change, message):
+    arguments = {"protocol": SingleMessage(GRR(1.0, 3)), "first": [0, 1], "second": [2, 1], "eps": 0.1}
+    with pytest.raises(ValueError, match=message):
+        black_box(**({**arguments, "rng": np.random.default_rng(0)} | change))

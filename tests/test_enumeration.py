@@ -167,7 +167,10 @@ THIRDS = [[Fraction(2, 3), Fraction(1, 3)], [Fraction(1, 3), Fraction(2, 3)]]
         (lambda: Enumeration(THIRDS, 2).worst(math.nan), "eps must be a number <= 700, got nan"),
         (lambda: Enumeration(THIRDS, 2).worst(800.0), "eps must be a number <= 700, got 800.0"),
         (lambda: Enumeration(THIRDS, 2).worst(growth=Fraction(0)), "growth must be a number > 0"),
-        (lambda: Enumeration(THIRDS, 2).worst(1.0, others=(0, 1)), "others must be 1 inputs, got 2"),
+        (lambda: Enumeration(THIRDS, 2).worst(growth=10**400), r"growth must be a number > 0, at most e\^700, got 1000"),
+        (lambda: Enumeration(THIRDS, 2).worst(1.0, others=1), "others must be 1 inputs, got 1"),
+        (lambda: Enumeration(np.full((50, 50_000), 1 / 50_000), 10**9), "got 50 inputs, each of 50000 outcomes"),
+        (lambda: Enumeration(THIRDS, 2).worst(1.0, others=(0, 1)), r"others must be 1 inputs, got \(0, 1\)"),
         (lambda: Enumeration(THIRDS, 2).worst(1.0, others=(-1,)), r"others must be an integer in \[0, 1\], got -1"),
         (lambda: Enumeration([[0.5, 0.5]], 2).worst(1.0), "law must have at least two inputs, got 1"),
         (
@@ -179,3 +182,15 @@ THIRDS = [[Fraction(2, 3), Fraction(1, 3)], [Fraction(1, 3), Fraction(2, 3)]]
 def test_too_much_and_bad_input_are_refused(ask, message):
     with pytest.raises(ValueError, match=message):
         ask()
+
+
+def test_probabilities_too_small_for_a_double_accuse_nobody():
+    """The product of three e^-300 is no double: an honest class had a delta of 1e-260 beyond eps0, and no error."""
+    found = ss.audit(GRR(300.0, 2), 3, 600.0, ways=("enumeration",))
+    assert (found.claimed, found.verdict, found.ways[0].low) == (0.0, "consistent", 0.0)
+    assert found.ways[0].high < 1e-60
+
+
+def test_a_float_growth_of_a_rational_law_has_its_rounding():
+    assert Enumeration(THIRDS, 2).worst(math.log(1.5)).error > 0
+    assert Enumeration(THIRDS, 2).worst(growth=Fraction(3, 2)).error == 0

@@ -100,3 +100,9 @@ def test_on_the_command_line():
     document = json.loads(ok(*arguments, "--json").stdout)
     assert document["verification"]["holds"] is True
     assert "--verify must go with --delta and a complete crowd" in refused(*arguments, "--dropout", "0.1")
+
+
+def test_the_local_eps_is_no_matter_of_tables():
+    """Rounded tables leave 1e-16 there, more than delta: the bracket was said not to contain nan."""
+    with pytest.raises(ValueError, match=r"eps must be below the local eps 1.0 for a second computation, got 1.0"):
+        ss.verify(GRR(1.0, 3), 3, 1e-300)

@@ -99,12 +99,20 @@ def black_box(
     ImportError
         Without scikit-learn (extra `audit`), if there is no statistic.
     """
+    for name, value, kind in (("protocol", protocol, Protocol), ("rng", rng, np.random.Generator)):
+        if not isinstance(value, kind):
+            raise ValueError(f"{name} must be a {kind.__name__}, got {value!r}")
+    if not (statistic is None or callable(statistic)) or not (shuffler is None or isinstance(shuffler, Shuffler)):
+        raise ValueError(f"statistic must be callable and shuffler a Shuffler, got {statistic!r} and {shuffler!r}")
     trials = check_integer("trials", trials, low=100)
     eps = check_number("eps", eps, "a finite number >= 0", low=0.0)
     confidence = check_number("confidence", confidence, "in (0, 1)", low=math.nextafter(0, 1), high=math.nextafter(1, 0))
     data = [protocol.domain.validate(d) for d in (first, second)]
     if data[0].shape != data[1].shape:
         raise ValueError(f"first and second must be as long as each other, got {len(data[0])} and {len(data[1])} users")
+    changed = int((data[0] != data[1]).reshape(len(data[0]), -1).any(axis=1).sum())
+    if changed > 1:
+        raise ValueError(f"first and second must differ in one user's value at most, got {changed}")
     views = _views(protocol, data, trials, rng, shuffler or Shuffler(), statistic)
     scores = _scores(views, trials // 4, statistic is None)
     # Either direction can be the one that is reported; each end needs two probabilities.

@@ -19,6 +19,10 @@ CELLS_MAX = 50_000_000
 CURVE_MAX = 50_000_000
 # Relative error of an enumerated probability in floats: of the law's entries, n products, and sums of positive terms.
 RTOL = 1e-12
+# Products down to here keep that relative error (with room for it); a smaller one is off by less than the least double.
+NORMAL, SUBNORMAL = 1e-307, math.nextafter(0, 1)
+# Largest e^eps.
+GROWTH_MAX = math.exp(EPSILON_MAX)
 # Digits of eps to which kinks are told apart.
 KINK_DIGITS = 12
 
@@ -36,7 +40,7 @@ class Worst:
     others : tuple of int
         Rows that the others hold.
     error : float
-        Bound on the rounding of delta; 0 for rational numbers.
+        Bound on the rounding of delta; 0 if the law and e^eps are rational numbers.
     """
 
     delta: Any
@@ -97,7 +101,7 @@ class Enumeration:
         if cells > CELLS_MAX or (self.n + 1) ** outcomes > 2**62:
             raise ValueError(
                 f"n and law must give at most {CELLS_MAX:,} multisets in all data sets, coded in 62 bits, "
-                f"got {cells:,} of {outcomes} outcomes for n = {self.n}"
+                f"got {inputs} inputs, each of {outcomes} outcomes for n = {self.n}"
             )
 
     def data_sets(self) -> Iterator[tuple[int, ...]]:
@@ -134,7 +138,7 @@ class Enumeration:
         eps : float
             In nats; at most 700.
         growth : Fraction or float
-            e^eps, instead of eps.
+            e^eps, instead of eps; > 0, at most e^700.
         others : sequence of int, optional
             What the others hold; everything they may hold by default.
         """
@@ -142,8 +146,9 @@ class Enumeration:
             raise ValueError(f"exactly one of eps and growth must be given, got eps={eps!r}, growth={growth!r}")
         if eps is not None:
             growth = math.exp(check_number("eps", eps, f"a number <= {EPSILON_MAX:g}", high=EPSILON_MAX))
-        elif not isinstance(growth, (Fraction, int)) or growth <= 0:
-            growth = check_number("growth", growth, "a number > 0", low=math.nextafter(0, 1))
+        elif not isinstance(growth, (Fraction, int)) or not 0 < growth <= GROWTH_MAX:
+            rule = f"a number > 0, at most e^{EPSILON_MAX:g}"
+            growth = check_number("growth", growth, rule, low=math.nextafter(0, 1), high=GROWTH_MAX)
         if len(self.law) < 2:
             raise ValueError(f"law must have at least two inputs, got {len(self.law)}")
         best: Worst | None = None
@@ -155,23 +160,27 @@ class Enumeration:
                 deltas = [0 if i == j else total for j, total in enumerate(np.maximum(view - grown, 0).sum(axis=1))]
                 j = max(range(len(views)), key=deltas.__getitem__)
                 if best is None or deltas[j] > best.delta:
-                    best = Worst(deltas[j], i, j if j != i else int(i == 0), data, self._error(view, grown[j]))
+                    best = Worst(deltas[j], i, j if j != i else int(i == 0), data, self._error(view, grown[j], growth))
         assert best is not None
         return best
 
     def _asked(self, others: Sequence[int] | None) -> Iterator[tuple[int, ...]]:
         if others is None:
             return self.data_sets()
-        if len(others) != self.n - 1:
-            raise ValueError(f"others must be {self.n - 1} inputs, got {len(others)}")
+        if not isinstance(others, (Sequence, np.ndarray)) or len(others) != self.n - 1:
+            raise ValueError(f"others must be {self.n - 1} inputs, got {others!r}")
         return iter([tuple(check_integer("others", x, low=0, high=len(self.law) - 1) for x in others)])
 
-    def _error(self, first: Array, second: Array) -> float:
-        """Both terms of each difference that is positive or may be."""
-        if self.law.dtype == object:
+    def _error(self, first: Array, second: Array, growth: Any) -> float:
+        """Both terms of each difference that is positive or may be; and what products lose that are below all normal numbers."""
+        rational = self.law.dtype == object
+        if rational and isinstance(growth, (Fraction, int)):
             return 0.0
         near = first * (1 + 2 * RTOL) >= second
-        return RTOL * float((first[near] + second[near]).sum())
+        error = RTOL * float((first[near] + second[near]).sum())
+        if rational or float(self.law[self.law > 0].min()) ** self.n >= NORMAL:
+            return error
+        return error + self.n * self.law.shape[1] * first.size * SUBNORMAL * (1 + growth)
 
     def curve(self, others: Sequence[int] | None = None) -> tuple[Array, Array]:
         """The whole privacy curve: eps of the kinks of all pairs of data sets, increasing, and the largest delta there.

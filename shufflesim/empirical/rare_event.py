@@ -132,7 +132,8 @@ def tilted_estimate(
     return Estimate(
         min(1.0, unit * mean),
         unit * max(0.0, mean - off) * max(0.0, 1 - rounding),
-        min(1.0, unit * min(1.0, mean + off) * (1 + rounding)),
+        # What is too small for a double is not 0.
+        max(math.nextafter(0, 1), min(1.0, unit * min(1.0, mean + off) * (1 + rounding))),
         confidence,
         trials,
         effective,
