@@ -160,6 +160,7 @@ def simulate(
         raise ValueError(f"progress must be callable, got {progress!r}")
     root = seed_root(seed)
     workers = check_integer("workers", workers, low=1)
+    chunk = BLOCK if chunk_size is None else check_integer("chunk_size", chunk_size, low=1)
     if repeats is not None:
         options = {"delta": delta, "method": method, "confidence": confidence, "population": population}
         options["minimum_batch"] = minimum_batch
@@ -167,7 +168,6 @@ def simulate(
     if workers > 1:
         raise ValueError(f"workers must be 1 for a single run, got {workers}")
     block = max(1, min(BLOCK, BLOCK_DRAWS // protocol.width))
-    chunk = BLOCK if chunk_size is None else check_integer("chunk_size", chunk_size, low=1)
 
     started = time.perf_counter()
     if isinstance(data, Counts):

@@ -79,7 +79,9 @@ def error_grid(
     listed = candidates_of(candidates)
     delta, repeats = check_delta(delta), check_integer("repeats", repeats, low=1)
     workers = check_integer("workers", workers, low=1)
-    if not len(users) or not len(epsilons):
+    if progress is not None and not callable(progress):
+        raise ValueError(f"progress must be callable, got {progress!r}")
+    if not all(hasattr(numbers, "__len__") and len(numbers) for numbers in (users, epsilons)):
         raise ValueError(f"users and epsilons must hold at least one number, got {users!r} and {epsilons!r}")
     sizes = [check_users(n) for n in users]
     targets = [check_number("epsilon", e, "a number > 0 (nats)", low=math.nextafter(0.0, 1.0)) for e in epsilons]

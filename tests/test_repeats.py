@@ -71,3 +71,8 @@ def test_picture_progress_and_bad_arguments():
             ss.simulate(GRR(1.0, 4), DATA, delta=1e-6, repeats=2, workers=bad)
     with pytest.raises(ValueError, match="workers must be 1 for a single run, got 2"):
         ss.simulate(GRR(1.0, 4), DATA, delta=1e-6, workers=2)
+
+
+def test_the_chunk_size_is_checked_with_repeats_too():
+    with pytest.raises(ValueError, match="chunk_size must be an integer >= 1, got -4"):
+        ss.simulate(GRR(1.0, 3), [0, 1], delta=0.1, repeats=2, chunk_size=-4)

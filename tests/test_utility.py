@@ -64,3 +64,9 @@ def test_the_picture(table):
 def test_bad_grids_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         ss.error_grid(*arguments)
+
+
+@pytest.mark.parametrize(("users", "epsilons"), [(10, [1.0]), ([10], 1.0)])
+def test_a_number_is_no_grid(users, epsilons):
+    with pytest.raises(ValueError, match="users and epsilons must hold at least one number"):
+        ss.error_grid([GRR(1.0, 3)], users, epsilons, 1e-6)
