@@ -6,7 +6,7 @@ import pytest
 
 import shufflesim as ss
 from shufflesim.mechanisms import GRR
-from shufflesim.protocols import BallsIntoBins
+from shufflesim.protocols import BallsIntoBins, FakeUsers
 
 from .cli_helpers import ok, refused
 
@@ -50,9 +50,38 @@ def test_budget_dummies_and_users_as_in_python():
     assert found["value"] == ss.calibrate(GRR(2, 20), None, 1e-6, 0.3, dropout=0.5).n
 
 
+def test_a_protocol_beside_its_papers_calibration():
+    target = ("calibrate", "fake-users", "-p", "d=16", "--delta", 1e-6, "--epsilon", 0.5)
+    found = json.loads(ok(*target, "-n", 1e5, "--json").stdout)
+    assert found["subject"] == repr(FakeUsers.for_target(0.5, 1e-6, 10**5, d=16))
+    assert found["original"] == repr(FakeUsers.original(0.5, 1e-6, 10**5, d=16))
+    assert found["extra_amplification_ratio"] == FakeUsers.extra_amplification_ratio(0.5, 1e-6, 10**5, d=16)
+    assert found["epsilon"]["upper"] <= 0.5
+    text = ok(*target, "-n", 1e5).stdout
+    assert "extra amplification ratio" in text
+    refusal = ok("calibrate", "fake-users", "-p", "d=16", "--delta", 1e-6, "--epsilon", 0.5, "-n", 100).stdout
+    assert "refused:" in refusal
+    assert "extra amplification ratio" not in refusal
+    digits = json.loads(
+        ok("calibrate", "recursive-sum", "-p", "precisions=2,3", "--delta", 1e-3, "--epsilon", 2, "-n", 60, "--json").stdout
+    )
+    assert digits["original"] is None
+    assert digits["original_refused"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (
+            ("calibrate", "grr", "-p", "d=4", "--delta", 0.1, "--epsilon", 1, "-n", 10),
+            "--find must be given for the mechanism 'grr'",
+        ),
+        (("calibrate", "fake-users", "-p", "d=4", "--delta", 0.1, "--epsilon", 1), "n must be an integer"),
+        (("calibrate", "fake-users", "--delta", 0.1, "--epsilon", 1, "-n", 10), "needs the parameter 'd'"),
+        (
+            ("calibrate", "fake-users", "-p", "d=4", "--delta", 0.1, "--epsilon", 1, "-n", 9, "--smallest"),
+            "--find must be given with",
+        ),
         ((*GRR_TARGET, "--find", "n", "-n", 10), "-n must be given exactly if --find is not n"),
         ((*GRR_TARGET, "--find", "epsilon"), "-n must be given exactly if --find is not n"),
         ((*GRR_TARGET, "--find", "d", "-n", 10), "-p must not fix what --find searches for, got -p d=20"),

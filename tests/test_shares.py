@@ -195,7 +195,7 @@ def test_extreme_targets():
     assert SplitAndMix.for_target(700.0, 1e-12, 1000).epsilon == 700
     assert SplitAndMix.for_target(1.0, 1e-6, 1).shares == 3
     assert float(ss.epsilon(SplitAndMix.for_target(1e-9, 1e-6, 10**6), 10**6, 1e-6)) <= 1e-9
-    with pytest.raises(ValueError, match=r"modulus must be at most 2\^52"):
+    with pytest.raises(ValueError, match=r"epsilon must be at least 1e-18 a level of precision, for noise below 2\^52"):
         SplitAndMix(1e-9, 10**9, 5, 2**40)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -119,9 +120,10 @@ def _calibrate_protocol(
     given = {key: value for key, value in parameters.items() if key in takes or "epsilon" not in takes}
     try:
         paper = catalogue.call(entry.original, name, {"epsilon": epsilon, "delta": delta, "n": users, **given})
-        original, ratio, why = repr(paper), epsilon / float(epsilon_at(paper, users, delta)), ""
+        original, its, why = repr(paper), float(epsilon_at(paper, users, delta)), ""
+        ratio = epsilon / its if its > 0 else math.inf
     except ValueError as error:
-        original, ratio, why = None, None, str(error)
+        original, its, ratio, why = None, None, None, str(error)
     if as_json:
         document = {"subject": repr(found), "n": users, "target": {"epsilon": epsilon, "delta": delta}}
         document |= {"epsilon": {"lower": reached.lower, "upper": reached.upper}}
@@ -129,10 +131,10 @@ def _calibrate_protocol(
         return
     made = table("calibration", "what it makes", "central eps <=", wrap=("what it makes",))
     made.add_row("exact", repr(found), number(reached.upper, "upper"))
-    if original is None or ratio is None:
+    if original is None or its is None:
         made.add_row("its paper's", f"refused: {why}", "")
     else:
-        made.add_row("its paper's", original, number(epsilon / ratio, "upper"))
+        made.add_row("its paper's", original, number(its, "upper"))
     show(f"{name}, n = {users:,}, delta = {delta!r}, target eps = {epsilon!r}", made)
     if ratio is not None:
         click.echo(f"\nextra amplification ratio (target over what the paper's calibration achieves): {number(ratio, 'lower')}")
