@@ -10,11 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from .._checks import nearest
-from .._resumable import resume
+from .._resumable import Rows, resume
 from .amplification import LOCAL_HASH, SUBSET
+from .extra import BALLS, FAKE_USERS
 from .piece import Case, Finding, Piece, Reproduction
+from .speed import SPEED
 
-PIECES: dict[str, Piece] = {piece.name: piece for piece in (SUBSET, LOCAL_HASH)}
+PIECES: dict[str, Piece] = {piece.name: piece for piece in (SUBSET, LOCAL_HASH, FAKE_USERS, BALLS, SPEED)}
 
 __all__ = ["PIECES", "Finding", "Piece", "Reproduction", "chosen", "reproduce"]
 
@@ -72,7 +74,8 @@ def reproduce(
     pieces = chosen(*names)
     with tempfile.TemporaryDirectory() as elsewhere:
         place = Path(elsewhere if folder is None else folder)
-        tables, done = {}, 0
+        tables: dict[str, Rows] = {}
+        done = 0
         # Times last, and each alone.
         for alone in (False, True):
             these = [piece for piece in pieces if piece.alone == alone]
@@ -85,7 +88,7 @@ def reproduce(
     return [_made(piece, tables[piece.name]) for piece in pieces]
 
 
-def _made(piece: Piece, rows: list[dict[str, object]]) -> Reproduction:
+def _made(piece: Piece, rows: Rows) -> Reproduction:
     import pandas as pd
 
     return Reproduction(piece, pd.DataFrame(rows))

@@ -16,8 +16,8 @@ PANEL = (3.5, 3.0)
 LEGEND_LINE = 0.24
 # Marks on a line.
 MARKED = 5
-# Line, colour and mark of bounds, the same in all figures: proved upper bounds solid, lower ones dashed, unproved ones dotted.
-SOLID, DASHED, DOTTED, DASH_DOT = "-", "--", ":", "-."
+# Upper bounds that are proved are solid, lower ones dashed, the published ones dotted.
+SOLID, DASHED, DOTTED = "-", "--", ":"
 
 
 def panels(rows: int, columns: int, lines: int = 0, legend_columns: int = 3, **shared: Any) -> tuple[Figure, list[Axes]]:
