@@ -67,9 +67,9 @@ def reproduce(
 
     Examples
     --------
-    >>> found, = reproduce("fig4")
-    >>> found.table[["n", "d", "target", "bound", "epsilon"]].head(1).round(5).values.tolist()
-    [[100000, 16, 0.1, 'sound', 0.02324]]
+    >>> (found,) = reproduce("fig3")
+    >>> found.findings[0].verdict, found.findings[0].of
+    ('holds', 55)
     """
     pieces = chosen(*names)
     with tempfile.TemporaryDirectory() as elsewhere:
