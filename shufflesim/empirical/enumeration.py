@@ -196,8 +196,8 @@ class Enumeration:
         """The whole privacy curve: eps of the kinks of all pairs of data sets, increasing, and the largest delta there.
 
         Between two of them delta is linear in e^eps for each pair, so that the largest is convex, at most its chord; from the
-        last one on it is constant (0, if no multiset tells the inputs apart for certain). Kinks beyond eps = 700 are left out, and so are
-        multisets whose probability is below all doubles; since e^700 times 5e-324 is 5e-20, no delta misses them.
+        last one on it is constant (0, if no multiset tells the inputs apart for certain). Kinks beyond eps = 700 are left out,
+        and so are multisets whose probability is below all doubles; e^700 times 5e-324 is 5e-20.
 
         Raises
         ------
