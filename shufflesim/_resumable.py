@@ -9,6 +9,7 @@ import hashlib
 import json
 import multiprocessing
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -104,8 +105,12 @@ def _done(missing: dict[str, Task], workers: int) -> Iterator[tuple[str, tuple[R
         try:
             for future in as_completed(futures):
                 yield futures[future], future.result()
-        finally:
+        except BaseException:
+            # Nobody waits for tasks that are under way.
             pool.shutdown(wait=False, cancel_futures=True)
+            for child in multiprocessing.active_children():
+                child.terminate()
+            raise
 
 
 def _timed(task: Task) -> tuple[Rows, float]:
@@ -114,7 +119,8 @@ def _timed(task: Task) -> tuple[Rows, float]:
 
 
 def _start() -> None:
-    """In a worker: one thread, and no life of its own when the parent is gone."""
+    """In a worker: one thread, and no life of its own when the parent is gone; it alone hears Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     parent = multiprocessing.parent_process()
     assert parent is not None

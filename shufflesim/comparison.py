@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -183,7 +184,20 @@ def candidates_of(candidates: Any) -> list[Protocol | Callable[[float, float, in
     for candidate in found:
         if isinstance(candidate, type) or not (isinstance(candidate, Protocol) or callable(candidate)):
             raise ValueError(f"candidates must be randomizers, protocols or callables that make one, got {candidate!r}")
+        if not isinstance(candidate, Protocol) and not _takes_a_target(candidate):
+            raise ValueError(f"candidates that are callables must take (epsilon, delta, n), got {candidate!r}")
     return found
+
+
+def _takes_a_target(candidate: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(candidate).bind(1.0, 1e-6, 1)
+    except TypeError:
+        return False
+    except ValueError:
+        # A builtin without a signature: only a call tells.
+        return True
+    return True
 
 
 def calibrated(candidate: Protocol | Callable[[float, float, int], Protocol], epsilon: float, delta: float, n: int) -> Protocol:

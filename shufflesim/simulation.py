@@ -29,6 +29,8 @@ BLOCK_DRAWS = 2**22
 USER_DRAWS_MAX = 2**28
 # The child seed for what all faulty users have in common; no block has this number.
 COMMON = 2**32 - 1
+# More runs than anybody waits for.
+REPEATS_MOST = 10**6
 
 
 Method = Literal["users", "counts"]
@@ -164,7 +166,9 @@ def simulate(
     if repeats is not None:
         options = {"delta": delta, "method": method, "confidence": confidence, "population": population}
         options["minimum_batch"] = minimum_batch
-        return _repeated(protocol, data, check_integer("repeats", repeats, low=1), workers, root, options, progress)
+        return _repeated(
+            protocol, data, check_integer("repeats", repeats, low=1, high=REPEATS_MOST), workers, root, options, progress
+        )
     if workers > 1:
         raise ValueError(f"workers must be 1 for a single run, got {workers}")
     block = max(1, min(BLOCK, BLOCK_DRAWS // protocol.width))
@@ -245,7 +249,7 @@ def _repeated(
         inside = np.abs(error) <= z * np.sqrt(result.estimated_variance)
         return (result if number == 0 else None), error, inside
 
-    runs = Parallel(n_jobs=workers, return_as="generator")(delayed(run)(number) for number in range(repeats))
+    runs = Parallel(n_jobs=min(workers, repeats), return_as="generator")(delayed(run)(number) for number in range(repeats))
     first: Simulation | None = None
     sums: list[Any] = [0, 0, 0]
     rmses = np.empty(repeats)

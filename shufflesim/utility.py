@@ -14,7 +14,7 @@ from .bounds import UnreachableError, epsilon
 from .comparison import Candidate, calibrated, candidates_of
 from .domains import Array
 from .protocol import Protocol
-from .simulation import simulate
+from .simulation import REPEATS_MOST, simulate
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,7 +80,7 @@ def error_grid(
     from joblib import Parallel, delayed
 
     listed = candidates_of(candidates)
-    delta, repeats = check_delta(delta), check_integer("repeats", repeats, low=1)
+    delta, repeats = check_delta(delta), check_integer("repeats", repeats, low=1, high=REPEATS_MOST)
     workers = check_integer("workers", workers, low=1)
     if progress is not None and not callable(progress):
         raise ValueError(f"progress must be callable, got {progress!r}")
@@ -101,7 +101,8 @@ def error_grid(
         return row | _errors(found, _drawn(found, data, n, child(root, number, 0)), delta, repeats, child(root, number, 1))
 
     rows: list[dict[str, Any]] = []
-    for row in Parallel(n_jobs=workers, return_as="generator")(delayed(point)(number) for number in range(len(points))):
+    pool = Parallel(n_jobs=min(workers, len(points)), return_as="generator")
+    for row in pool(delayed(point)(number) for number in range(len(points))):
         rows.append(row)
         if progress is not None:
             progress(len(rows))

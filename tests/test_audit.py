@@ -105,7 +105,9 @@ def test_all_ways_agree():
     assert not found.skipped
     text = str(found)
     assert text.startswith("GRR(epsilon=1.0, d=3), n = 4, eps = 0.2: sound claims delta <= ")
-    assert text.endswith("consistent")
+    assert text.endswith("consistent (as far as the stated law goes; the sampler: cannot tell at this many trials)")
+    assert [way.verdict(found.claimed) for way in (enumerated, run)] == ["consistent", "cannot tell at this many trials"]
+    assert run.high == 1
 
 
 def test_a_million_users_by_the_eps_of_a_delta():
@@ -129,7 +131,7 @@ def test_the_picture(bound, tmp_path):
     ax = ss.audit(GRR(1.0, 3), 3, 0.2, bound=bound, trials=100).plot()
     labels = ax.get_legend_handles_labels()[1]
     assert {"sound (upper bound)", "published (upper bound)", "lower (lower bound)", f"{bound} (upper bound)"} <= set(labels)
-    assert set(labels) >= {"enumeration", "homogeneous", "importance sampling", "runs"}
+    assert set(labels) >= {"enumeration", "homogeneous", "importance sampling", "runs (at least)"}
     ax.figure.savefig(tmp_path / "audit.png")
 
 
@@ -238,6 +240,49 @@ class Orderly(Shuffler):
         return encoded.messages.copy()
 
 
+class Places(Shuffler):
+    """Puts user i's message at a fixed place; user 1 is the first."""
+
+    def __init__(self, order):
+        super().__init__()
+        self.order = order
+
+    def shuffle(self, encoded, rng):
+        return encoded.messages[self.order(len(encoded.messages))]
+
+
+def last(n):
+    return np.arange(n)[::-1]
+
+
+def middle(n):
+    return np.roll(np.arange(n), n // 2)
+
+
+@dataclass(frozen=True)
+class Backwards(Numbered):
+    """The first user has the largest number."""
+
+    def encode(self, values, rng):
+        return Encoded(super().encode(values[::-1], rng).messages)
+
+
+@dataclass(frozen=True)
+class Stripped(SingleMessage):
+    """Loses a message."""
+
+    def encode(self, values, rng):
+        return Encoded(super().encode(values, rng).messages[1:])
+
+
+@dataclass(frozen=True)
+class Labelled(SingleMessage):
+    """Its messages are no categories, so that the number of sums differs from run to run."""
+
+    def encode(self, values, rng):
+        return Encoded(super().encode(values, rng).messages + self.domain.d * np.arange(len(values)))
+
+
 FEW = {"ways": ("runs",), "trials": 1500}
 
 
@@ -250,6 +295,9 @@ FEW = {"ways": ("runs",), "trials": 1500}
         (Tagged(GRR(2.0, 4)), 6, 0.7, {}),
         (GRR(2.0, 4), 6, 0.7, {"shuffler": Orderly()}),
         (Laplace(3.0), 20, 0.7, {"shuffler": Orderly()}),
+        (GRR(2.0, 4), 50, 0.7, {"shuffler": Places(last)}),
+        (GRR(2.0, 4), 50, 0.7, {"shuffler": Places(middle)}),
+        (Backwards(GRR(2.0, 4)), 50, 0.7, {}),
     ],
     ids=lambda v: repr(v) if isinstance(v, (ss.Randomizer, ss.Protocol)) else "",
 )
@@ -270,6 +318,23 @@ def test_planted_faults_are_found(x, n, eps, options):
 )
 def test_honest_versions_are_not_accused(x, n, eps):
     assert not ss.audit(x, n, eps, **FEW).violated
+
+
+def test_messages_that_are_lost_or_are_no_messages():
+    with pytest.raises(ValueError, match="encode must give one message a user, 4, or say how many, got 3"):
+        ss.audit(Stripped(GRR(2.0, 4)), 4, 0.7, **FEW)
+    with pytest.raises(ValueError, match=r"aggregate must give equally many sums in every run, got \[1\d, 1\d"):
+        ss.audit(Labelled(GRR(2.0, 4)), 4, 0.7, **FEW)
+
+
+def test_runs_alone_show_no_upper_bound():
+    """The published bound of three users is violated, but not by an event that 2,000 runs find."""
+    found = ss.audit(GRR(1.1, 3), 3, 0.7, bound="published", ways=("runs",), trials=2000)
+    assert found.ways[0].low < found.claimed < 0.0787 < found.ways[0].high
+    assert found.verdict == "cannot tell at this many trials"
+    beyond = black_box(SingleMessage(GRR(1.0, 3)), [0, 1, 1], [2, 1, 1], 700.0, np.random.default_rng(0), trials=200)
+    assert beyond.low == 0.0
+    assert 0.0 <= beyond.delta <= 1.0
 
 
 def test_runs_come_near_the_truth():
@@ -322,7 +387,7 @@ def test_without_scikit_learn_only_a_known_likelihood_is_used(monkeypatch):
         ({"ways": ("runs", "runs")}, "ways must be a tuple of some of .*, each once, got"),
         ({"ways": None}, "ways must be a tuple of some of"),
         ({"ways": ("luck",)}, r"ways must be a tuple of some of .* got \('luck',\)"),
-        ({"trials": 10}, "trials must be an integer >= 100, got 10"),
+        ({"trials": 10}, r"trials must be an integer in \[100, 100000000\], got 10"),
         ({"confidence": 1.0}, r"confidence must be in \(0, 1\), got 1.0"),
         ({"seed": -1}, "seed must be an integer >= 0, got -1"),
         ({"others": 3}, r"others must be 'worst' or a value of Categories\(d=3\), got 3"),

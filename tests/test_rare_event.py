@@ -131,8 +131,8 @@ def test_the_seed_is_the_result():
     [
         ({"eps": -0.1}, "eps must be a finite number >= 0, got -0.1"),
         ({"eps": math.inf}, "eps must be a finite number >= 0, got inf"),
-        ({"trials": 99}, "trials must be an integer >= 100, got 99"),
-        ({"trials": True}, "trials must be an integer >= 100, got True"),
+        ({"trials": 99}, r"trials must be an integer in \[100, 100000000\], got 99"),
+        ({"trials": True}, r"trials must be an integer in \[100, 100000000\], got True"),
         ({"confidence": 1.0}, r"confidence must be in \(0, 1\), got 1.0"),
         ({"rng": 5}, "rng must be a Generator, got 5"),
         ({"table": "t"}, "table must be a Table, got 't'"),

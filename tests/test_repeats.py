@@ -65,7 +65,7 @@ def test_picture_progress_and_bad_arguments():
     assert repr(runs) == "Repeats(GRR(epsilon=1.0, d=4), n=100, repeats=5)"
     assert "coverage" in runs._repr_html_()
     for bad in (0, -1, 1.5, True, "2"):
-        with pytest.raises(ValueError, match="repeats must be an integer >= 1"):
+        with pytest.raises(ValueError, match=r"repeats must be an integer in \[1, 1000000\]"):
             ss.simulate(GRR(1.0, 4), DATA, delta=1e-6, repeats=bad)
         with pytest.raises(ValueError, match="workers must be an integer >= 1"):
             ss.simulate(GRR(1.0, 4), DATA, delta=1e-6, repeats=2, workers=bad)

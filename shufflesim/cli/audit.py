@@ -11,7 +11,7 @@ from .arguments import Folder, Users, json_option, parameters_option, read_value
 from .output import Cell, number, printable, progress, show, show_json, stacked, table, width
 from .own_class import own_instances, users_code
 from .run import make_folder
-from .shell import note, refusing
+from .shell import note, refusing, resumable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -74,7 +74,8 @@ def audit(
       shufflesim audit my.py:MyRandomizer -p epsilon=1 -n 4 --eps 0.5
       shufflesim audit --all --out out/ --workers 2
 
-    Exit status: 0 no violation was found, 1 the audited bound (with --all: a sound one) is violated, 2 bad input.
+    Exit status: 0 no violation was found, 1 the audited bound (with --all: a sound one) is violated, 2 bad input,
+    130 interrupted.
     """
     if everything:
         given = {"-p": parameters, "-n": n, "--eps": eps, "--others": others != "worst", "--bound": bound != "sound"}
@@ -173,12 +174,15 @@ def _print(found: Audit) -> None:
     from rich.console import Group
     from rich.text import Text
 
+    from shufflesim.empirical.ways import RUNS
+
     titles = ["way", "delta", "from", "to", "verdict"]
     lines: list[list[Cell]] = []
     notes = []
     for way in found.ways:
         verdict = way.verdict(found.claimed)
-        numbers = [number(way.delta), number(way.low, "lower"), number(way.high, "upper")]
+        ends = [number(way.low, "lower"), "-" if way.way == RUNS else number(way.high, "upper")]
+        numbers = [number(way.delta), *ends]
         # The last line says it in full.
         lines.append([way.way, *numbers, Text(verdict.partition(" at ")[0], style=STYLES.get(verdict, ""))])
         notes.append(f"{'exact' if way.exact else f'each end with confidence {found.confidence:.8g}'}; {printable(way.note)}")
@@ -192,6 +196,8 @@ def _print(found: Audit) -> None:
             shown.add_row(*line, Text(text, style="dim"))
     skipped = [Text(f"not done: {printable(reason)}", style="dim") for reason in found.skipped]
     last = Text(f"{found.bound}: {found.verdict}", style=STYLES.get(found.verdict, ""))
+    if found.remark:
+        last.append(f" ({found.remark})", style="dim")
     show(title, *([shown] if lines else []), *([Group(*skipped)] if skipped else []), last)
 
 
@@ -201,12 +207,9 @@ def _survey(names: tuple[str, ...], settings: dict[str, Any], workers: int, out:
     with refusing():
         plan = tasks(names, **settings)
     make_folder(out)
-    try:
-        with refusing(), progress("auditing", len(plan)) as update:
-            found = survey(plan, out, workers=workers, progress=update)
-            found.save(out)
-    except OSError as error:
-        raise click.UsageError(f"--out must be a writable folder, got {str(out)!r}: {error.strerror}") from error
+    with resumable(out), refusing(), progress("auditing", len(plan)) as update:
+        found = survey(plan, out, workers=workers, progress=update)
+        found.save(out)
     return found
 
 

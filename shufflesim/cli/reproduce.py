@@ -10,7 +10,7 @@ import click
 from .arguments import Folder, json_option
 from .output import progress, show_json
 from .run import make_folder
-from .shell import refusing
+from .shell import refusing, resumable
 
 if TYPE_CHECKING:
     from shufflesim.paper import Reproduction
@@ -32,7 +32,7 @@ def reproduce(names: tuple[str, ...], out: Path, workers: int, as_json: bool) ->
       shufflesim reproduce fig1 --out out/
       shufflesim reproduce all --out out/ --workers 2
 
-    Exit status: 0 done, whatever holds; 2 bad input.
+    Exit status: 0 done, whatever holds; 2 bad input, 130 interrupted.
     """
     from shufflesim.paper import chosen
     from shufflesim.paper import reproduce as compute
@@ -40,7 +40,7 @@ def reproduce(names: tuple[str, ...], out: Path, workers: int, as_json: bool) ->
     with refusing():
         total = sum(len(piece.cases) for piece in chosen(*names))
     make_folder(out)
-    try:
+    with resumable(out):
         with refusing(), progress("reproducing", total) as update:
             made = compute(*names, folder=out, workers=workers, progress=update)
         with progress("drawing", len(made)) as update:
@@ -48,8 +48,6 @@ def reproduce(names: tuple[str, ...], out: Path, workers: int, as_json: bool) ->
             for done, one in enumerate(made):
                 update(done)
                 files += one.save(out)
-    except OSError as error:
-        raise click.UsageError(f"--out must be a writable folder, got {str(out)!r}: {error.strerror}") from error
     if as_json:
         show_json({"pieces": [_document(one) for one in made], "files": [str(file) for file in files]})
     else:

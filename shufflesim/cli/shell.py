@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, ClassVar
 
 import click
@@ -20,6 +21,17 @@ class Interrupted(click.ClickException):
     """The user pressed Ctrl-C."""
 
     exit_code: ClassVar[int] = INTERRUPTED
+
+
+@contextmanager
+def resumable(out: Path) -> Iterator[None]:
+    """Of a command that goes on from a folder: Ctrl-C says so, and a folder that cannot be written is bad input."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted(f"interrupted; the same command goes on from what is in {str(out)!r}") from None
+    except OSError as error:
+        raise click.UsageError(f"--out must be a writable folder, got {str(out)!r}: {error.strerror}") from error
 
 
 class Shell(click.Group):

@@ -19,7 +19,8 @@ from ..protocol import Protocol
 from ..protocols import SingleMessage
 from ..randomizer import Randomizer
 from ..shuffler import Shuffler
-from .ways import CONSISTENT, OPEN, VIOLATED, WAYS, Skip, Subject, Way
+from .black_box import TRIALS_MOST
+from .ways import CONSISTENT, OPEN, RUNS, VIOLATED, WAYS, Skip, Subject, Way
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,6 +85,14 @@ class Audit:
         """Whether the claim is below the truth."""
         return self.verdict == VIOLATED
 
+    @property
+    def remark(self) -> str:
+        """What the verdict is about, where the stated law is consistent and the sampler has not been judged."""
+        ran = next((w for w in self.ways if w.way == RUNS), None)
+        if self.verdict != CONSISTENT:
+            return ""
+        return "as far as the stated law goes; " + (f"the sampler: {OPEN}" if ran else "the sampler was not run")
+
     def __str__(self) -> str:
         lines = [
             f"{self.x!r}, n = {self.n:,}, eps = {self.eps:.6g}: {self.bound} claims delta <= {self.claimed:.6g}",
@@ -93,7 +102,7 @@ class Audit:
                 for w in self.ways
             ),
             *(f"{'skipped':<20} {reason}" for reason in self.skipped),
-            f"{'verdict':<20} {self.verdict}",
+            f"{'verdict':<20} {self.verdict}{f' ({self.remark})' if self.remark else ''}",
         ]
         return "\n".join(lines)
 
@@ -114,10 +123,11 @@ class Audit:
                 ax.plot(grid, shown, style, color=colour, label=f"{name} ({'lower' if name == 'lower' else 'upper'} bound)")
         for i, w in enumerate(self.ways):
             place = self.eps + 0.012 * grid[-1] * (i - (len(self.ways) - 1) / 2)
-            bars = [[max(w.delta - w.low, 0.0)], [max(w.high - w.delta, 0.0)]]
-            ax.errorbar(
-                [place], [max(w.delta, 1e-300)], yerr=bars, fmt="osD^"[i % 4], color="black", mfc="none", capsize=3, label=w.way
-            )
+            upwards = w.way == RUNS
+            bars = [[max(w.delta - w.low, 0.0)], [0.0 if upwards else max(w.high - w.delta, 0.0)]]
+            label = f"{w.way}{' (at least)' if upwards else ''}"
+            place, top = [place], [max(w.delta, 1e-300)]
+            ax.errorbar(place, top, yerr=bars, label=label, fmt="osD^"[i % 4], color="black", mfc="none", capsize=3)
         least = min([self.claimed, *(w.delta for w in self.ways if w.delta > 0)])
         name = textwrap.fill(repr(self.x), TITLE_WIDTH)
         ax.set(
@@ -164,7 +174,7 @@ def audit(
         form, by "importance sampling" (any n, any delta), and "runs" of the protocol, from which a classifier or a known
         likelihood ratio picks an event. What does not apply is named in the result.
     trials : int
-        Runs with each of two data sets, >= 100; the importance sampling takes its own number of draws.
+        Runs with each of two data sets, 100 to 10^8; the importance sampling takes its own number of draws.
     confidence : float
         Of each way that is not exact; the default makes a false alarm as unlikely as 1e-6.
     seed : int
@@ -203,7 +213,7 @@ def audit(
     if shuffler is not None and not isinstance(shuffler, Shuffler):
         raise ValueError(f"shuffler must be a Shuffler, got {shuffler!r}")
     n = check_users(n)
-    trials = check_integer("trials", trials, low=100)
+    trials = check_integer("trials", trials, low=100, high=TRIALS_MOST)
     confidence = check_number("confidence", confidence, "in (0, 1)", low=math.nextafter(0, 1), high=math.nextafter(1, 0))
     seed = check_integer("seed", seed, low=0)
     if eps is None:

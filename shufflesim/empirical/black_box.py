@@ -23,8 +23,11 @@ from ..domains import Array
 from ..protocol import Protocol
 from ..shuffler import Shuffler
 
-# Messages whose entries are part of the view: the first ones as released, and the smallest ones; entries of each.
-SHOWN, ENTRIES = 4, 16
+# Messages whose entries are part of the view: at places as released, from the first to the last, and the smallest and largest
+# ones, sorted by their first and by their last entry; entries of each.
+PLACES, SHOWN, ENTRIES = 32, 4, 16
+# More runs than anybody waits for.
+TRIALS_MOST = 10**8
 # Numbers of the view that a classifier sees; where there are more, those whose means differ most in so many first runs.
 COLUMNS, PILOT = 64, 100
 # Events of the same statistic that are tried: from all runs down to a few.
@@ -40,16 +43,15 @@ class Bound:
     Attributes
     ----------
     delta : float
-        P(E) - e^eps Q(E) of the chosen event on the fresh half of the runs; may be negative.
-    low, high : float
-        Confidence bounds for that event; `low` is a lower confidence bound on D_eps.
+        P(E) - e^eps Q(E) of the chosen event on the fresh half of the runs; 0 where that is negative.
+    low : float
+        A lower confidence bound on D_eps. There is no upper one: another event may tell more.
     trials : int
         Runs with each data set.
     """
 
     delta: float
     low: float
-    high: float
     trials: int
 
 
@@ -78,13 +80,13 @@ def black_box(
     rng : numpy.random.Generator
         Source of all runs.
     trials : int
-        Runs with each data set, >= 100; half of them choose the event.
+        Runs with each data set, 100 to 10^8; half of them choose the event.
     confidence : float
-        Of each end of the interval, in (0, 1).
+        Of the lower bound, in (0, 1).
     statistic : callable, optional
         From the sums of the analyzer, shape (runs, k), to numbers that are large where the first data set is likelier. Another
-        one is learned by classifiers of scikit-learn, if that is installed, from the whole view: those sums, the first messages
-        as released, and the smallest messages. The better one counts.
+        one is learned by classifiers of scikit-learn, if that is installed, from the whole view: those sums, messages at fixed
+        places of the released order, and the smallest and largest messages. The better one counts.
     shuffler : Shuffler, optional
         Another one than the trusted shuffler, to be looked at with the rest.
 
@@ -104,7 +106,7 @@ def black_box(
             raise ValueError(f"{name} must be a {kind.__name__}, got {value!r}")
     if not (statistic is None or callable(statistic)) or not (shuffler is None or isinstance(shuffler, Shuffler)):
         raise ValueError(f"statistic must be callable and shuffler a Shuffler, got {statistic!r} and {shuffler!r}")
-    trials = check_integer("trials", trials, low=100)
+    trials = check_integer("trials", trials, low=100, high=TRIALS_MOST)
     eps = check_number("eps", eps, "a finite number >= 0", low=0.0)
     confidence = check_number("confidence", confidence, "in (0, 1)", low=math.nextafter(0, 1), high=math.nextafter(1, 0))
     data = [protocol.domain.validate(d) for d in (first, second)]
@@ -115,11 +117,11 @@ def black_box(
         raise ValueError(f"first and second must differ in one user's value at most, got {changed}")
     views = _views(protocol, data, trials, rng, shuffler or Shuffler(), statistic)
     scores = _scores(views, trials // 4, statistic is None)
-    # Either direction can be the one that is reported; each end needs two probabilities.
+    # Either direction can be the one that is reported; each needs two probabilities.
     share = (1 - confidence) / 4
     found = [_bound(s, trials // 4, trials // 2, eps, share) for s in (scores, [(-q, -p) for p, q in scores])]
-    best = max(found, key=lambda f: f[1])
-    return Bound(*best, trials)
+    delta, low = max(found, key=lambda f: f[::-1])
+    return Bound(delta, low, trials)
 
 
 def _views(
@@ -127,12 +129,20 @@ def _views(
 ) -> list[tuple[Array, Array | None]]:
     """For each data set its views as numbers, first axis runs, without columns that say little; and the statistic of all runs."""
 
+    shapes: set[tuple[int, ...]] = set()
+
     def views(values: Array, runs: int, kept: Array | slice) -> tuple[Array, list[Array]]:
         shown, scores = [], []
         for _ in range(runs):
             # One run at a time: what a faulty class makes of several users may depend on all of them.
-            released = shuffler.shuffle(protocol.encode(values, rng), rng)
+            sent = protocol.encode(values, rng)
+            if sent.sizes is None and len(sent.messages) != len(values):
+                raise ValueError(f"encode must give one message a user, {len(values)}, or say how many, got {len(sent.messages)}")
+            released = shuffler.shuffle(sent, rng)
             sums = np.asarray(protocol.aggregate(released), dtype=float).ravel()
+            shapes.add(sums.shape)
+            if len(shapes) > 1:
+                raise ValueError(f"aggregate must give equally many sums in every run, got {sorted(s[0] for s in shapes)}")
             shown.append(np.concatenate([sums, [released.shape[0]], _shown(released)])[kept])
             if statistic is not None:
                 scores.append(_one_number(statistic(sums[None])))
@@ -175,13 +185,16 @@ def _scores(views: list[tuple[Array, Array | None]], learn: int, needed: bool) -
 
 
 def _shown(released: Array) -> Array:
-    """Entries of the first messages as released, and of the smallest ones; -1 where there are fewer."""
+    """Entries of messages at fixed places as released, and of the smallest and the largest ones; -1 where there are none."""
     flat = released.reshape(released.shape[0], math.prod(released.shape[1:]))[:, :ENTRIES].astype(float)
-    smallest = flat[np.lexsort(flat.T[::-1])[:SHOWN]]
-    shown = np.full((2, SHOWN, flat.shape[1]), -1.0)
-    shown[0, : min(SHOWN, len(flat))] = flat[:SHOWN]
-    shown[1, : len(smallest)] = smallest
-    return shown.ravel()
+    if not len(flat):
+        return np.full((PLACES + 4 * SHOWN) * flat.shape[1], -1.0)
+    places = np.linspace(0, len(flat) - 1, min(PLACES, len(flat))).round().astype(int)
+    parts = [(flat[places], PLACES)]
+    for order in (np.lexsort(flat.T[::-1]), np.lexsort(flat.T)):
+        parts += [(flat[order[:SHOWN]], SHOWN), (flat[order[::-1][:SHOWN]], SHOWN)]
+    shown = [np.concatenate([part, np.full((size - len(part), flat.shape[1]), -1.0)]) for part, size in parts]
+    return np.concatenate(shown).ravel()
 
 
 def _learned(first: Array, second: Array, *views: Array) -> tuple[Array, Array]:
@@ -200,7 +213,7 @@ def _learned(first: Array, second: Array, *views: Array) -> tuple[Array, Array]:
     return one, two
 
 
-def _bound(scores: list[tuple[Array, Array]], start: int, stop: int, eps: float, share: float) -> tuple[float, float, float]:
+def _bound(scores: list[tuple[Array, Array]], start: int, stop: int, eps: float, share: float) -> tuple[float, float]:
     """The event {score > t}; the score and t are chosen on runs start..stop by the lower bound there, judged on those beyond."""
     growth = math.exp(min(eps, EPSILON_MAX))
     size = stop - start
@@ -216,9 +229,8 @@ def _bound(scores: list[tuple[Array, Array]], start: int, stop: int, eps: float,
         if guess.max() > best:
             best, event = float(guess.max()), (int((first[stop:] > level).sum()), int((second[stop:] > level).sum()))
     fresh = len(scores[0][0]) - stop
-    p, q = event
-    (p_low, p_high), (q_low, q_high) = _clopper(np.array(p), fresh, share), _clopper(np.array(q), fresh, share)
-    return p / fresh - growth * q / fresh, max(0.0, float(p_low - growth * q_high)), min(1.0, float(p_high - growth * q_low))
+    (p_low, _), (_, q_high) = (_clopper(np.array(hits), fresh, share) for hits in event)
+    return max(0.0, (event[0] - growth * event[1]) / fresh), max(0.0, float(p_low - growth * q_high))
 
 
 def _clopper(hits: Array, trials: int, share: float) -> tuple[Array, Array]:

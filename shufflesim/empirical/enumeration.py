@@ -153,7 +153,7 @@ class Enumeration:
             raise ValueError(f"exactly one of eps and growth must be given, got eps={eps!r}, growth={growth!r}")
         if eps is not None:
             growth = math.exp(check_number("eps", eps, f"a number <= {EPSILON_MAX:g}", high=EPSILON_MAX))
-        elif not isinstance(growth, (Fraction, int)) or not 0 < growth <= GROWTH_MAX:
+        elif isinstance(growth, bool) or not isinstance(growth, (Fraction, int)) or not 0 < growth <= GROWTH_MAX:
             rule = f"a number > 0, at most e^{EPSILON_MAX:g}"
             growth = check_number("growth", growth, rule, low=math.nextafter(0, 1), high=GROWTH_MAX)
         if len(self.law) < 2:

@@ -30,6 +30,8 @@ from ..domains import Array
 BLOCK_CELLS = 2**22
 # Half width of the interval, relative to the estimate, from which on there is a warning.
 WIDE = 0.5
+# More draws than anybody waits for.
+TRIALS_MOST = 10**8
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ def tilted_estimate(
     rng : numpy.random.Generator
         Source of the draws.
     trials : int
-        Number of draws, >= 100.
+        Number of draws, 100 to 10^8.
     confidence : float
         Level of the interval, in (0, 1).
 
@@ -112,7 +114,7 @@ def tilted_estimate(
     for name, value, kind in (("table", table, Table), ("count", count, MessageCount), ("rng", rng, np.random.Generator)):
         if not isinstance(value, kind):
             raise ValueError(f"{name} must be a {kind.__name__}, got {value!r}")
-    trials = check_integer("trials", trials, low=100)
+    trials = check_integer("trials", trials, low=100, high=TRIALS_MOST)
     confidence = check_number("confidence", confidence, "in (0, 1)", low=math.nextafter(0, 1), high=math.nextafter(1, 0))
     eps = check_number("eps", eps, "a finite number >= 0", low=0.0)
     s = contour.saddle(table, count, eps)

@@ -81,9 +81,10 @@ def looseness(rows: pd.DataFrame) -> Figure:
 
     rows = rows[(rows["lower"] > 0) & (rows["lower"] < math.inf)]
     names = list(dict.fromkeys(rows["name"]))
-    height = max(1, math.ceil(len(names) / COLUMNS))
-    figure = Figure(figsize=(PANEL_INCHES[0] * COLUMNS, PANEL_INCHES[1] * height + 0.6), layout="constrained")
-    axes = figure.subplots(height, COLUMNS, squeeze=False, sharex=True).ravel()
+    columns = max(1, min(COLUMNS, len(names)))
+    height = max(1, math.ceil(len(names) / columns))
+    figure = Figure(figsize=(PANEL_INCHES[0] * columns + 1.0, PANEL_INCHES[1] * height + 0.9), layout="constrained")
+    axes = figure.subplots(height, columns, squeeze=False, sharex=True).ravel()
     handles: dict[str, Any] = {}
     for ax, name in zip(axes, names, strict=False):
         own = rows[rows["name"] == name]
@@ -102,10 +103,10 @@ def looseness(rows: pd.DataFrame) -> Figure:
         ax.grid(visible=True, color="#dddddd", linewidth=0.5)
     for ax in axes[len(names) :]:
         ax.remove()
-    for ax in axes[max(0, len(names) - COLUMNS) : len(names)]:
+    for ax in axes[max(0, len(names) - columns) : len(names)]:
         ax.tick_params(labelbottom=True)
     figure.supxlabel("users n", fontsize="small")
-    figure.supylabel("eps of the bound / exact eps of homogeneous data", fontsize="small")
+    figure.supylabel("eps of the bound / exact eps\nof homogeneous data", fontsize="small")
     if handles:
         figure.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=len(handles), frameon=False)
     return figure
