@@ -71,6 +71,7 @@ __all__ = [
     "robustness",
     "shuffle_stream",
     "simulate",
+    "verify",
 ]
 
 # Imported on first use: they bring SciPy, pandas, matplotlib or mpmath, which a short script may not need.
