@@ -75,7 +75,18 @@ __all__ = [
 ]
 
 # Imported on first use: they bring SciPy, pandas, matplotlib or mpmath, which a short script may not need.
-_LATE_MODULES = ("catalogue", "datasets", "domains", "empirical", "mechanisms", "plots", "postprocess", "precision", "protocols")
+_LATE_MODULES = (
+    "catalogue",
+    "datasets",
+    "domains",
+    "empirical",
+    "mechanisms",
+    "paper",
+    "plots",
+    "postprocess",
+    "precision",
+    "protocols",
+)
 _LATE_NAMES = {
     "audit": "empirical",
     "check_protocol": "empirical",

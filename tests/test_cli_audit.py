@@ -13,7 +13,8 @@ import pytest
 
 import shufflesim as ss
 from shufflesim import catalogue
-from shufflesim.empirical.survey import ROWS_FILE, Task, rows, survey, tasks
+from shufflesim._resumable import ROWS_FILE
+from shufflesim.empirical.survey import Task, survey, tasks
 from shufflesim.mechanisms import GRR
 
 from .cli_helpers import call, ok, refused
@@ -138,22 +139,22 @@ def test_a_task_gives_a_row_a_bound():
     plan = tasks(["grr"])
     assert {task.n for task in plan} == {3, *(10**k for k in range(1, 9))}
     few = next(task for task in plan if task.index == 1 and task.n == 3)
-    sound, published = rows(few)
+    sound, published = few.rows()
     assert (sound["bound"], sound["verdict"], sound["way"]) == ("sound", "consistent", "enumeration")
     assert (published["bound"], published["verdict"]) == ("published", "violated")
     assert published["low"] > published["claimed"]
     assert published["eps_ratio"] == pytest.approx(published["eps"] / published["eps_claimed"])
     assert float(ss.epsilon(GRR(np.log(3), 3), 3, published["low"], bound="published")) == published["eps_claimed"]
-    (compared,) = rows(next(task for task in plan if task.n == 1000))
+    (compared,) = next(task for task in plan if task.n == 1000).rows()
     assert compared["sound"] >= compared["lower"] > 0
-    many = rows(next(task for task in plan if task.index == 0 and task.n == 10**4))
+    many = next(task for task in plan if task.index == 0 and task.n == 10**4).rows()
     assert [row["verdict"] for row in many[:2]] == ["consistent", "violated"]
     assert 1 < many[1]["eps_ratio"] < 1.001
 
 
 def test_the_beta_in_print_has_a_row():
     plan = [task for task in tasks(["sampling-rappor"]) if task.index == 0 and task.n == 10**4]
-    found = {row["bound"]: row for row in rows(plan[0])}
+    found = {row["bound"]: row for row in plan[0].rows()}
     assert found["sound"]["verdict"] == "consistent"
     assert found["published beta"]["verdict"] == "violated"
     assert found["published beta"]["eps_ratio"] > 1.1

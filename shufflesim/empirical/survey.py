@@ -1,28 +1,21 @@
 """Audits of everything in the catalogue: which claims hold, which published ones do not, and how loose the bounds are.
 
-A task is one example for one number of users. What it finds is appended to a file as soon as it is done, under a hash of all that
-it depends on, so that an interrupted survey goes on where it was.
+A task is one example for one number of users.
 """
 
 from __future__ import annotations
 
-import hashlib
 import inspect
-import json
 import math
-import multiprocessing
-import os
-import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .. import catalogue, mechanisms, protocols
+from .. import catalogue
 from .._checks import check_delta, check_integer, check_number, nearest
+from .._resumable import digest, library_code, resume
 from ..bounds import Claim, Crowd, VariationRatio, claims_of
 from ..bounds import epsilon as epsilon_at
 from ..protocol import Protocol
@@ -47,7 +40,6 @@ SOUND, PUBLISHED, PUBLISHED_BETA = "sound", "published", "published beta"
 # What is compared on the grid.
 LOOSENESS = "looseness"
 COMPARED = ("sound", "blanket", "published", "lower")
-ROWS_FILE = "rows.jsonl"
 FAILED, NOTHING = "error", "not applicable"
 
 
@@ -85,20 +77,24 @@ class Task:
     def key(self) -> str:
         """Hash of the task, of what its example is made of, and of the code."""
         x = self.subject
-        said = json.dumps([asdict(self), type(x).__module__, repr(x), _code(type(x))])
-        return hashlib.sha256(said.encode()).hexdigest()[:32]
+        own = inspect.getsourcefile(type(x))
+        return digest(asdict(self), type(x).__module__, repr(x), library_code(*([Path(own).resolve()] if own else [])))
 
-
-@lru_cache
-def _code(cls: type) -> str:
-    """Hash of the library's source, and of the file of a class from elsewhere."""
-    folders = [Path(__file__).parents[1], *(Path(package.__path__[0]).resolve() for package in (mechanisms, protocols))]
-    files = {path for folder in folders for path in folder.rglob("*.py")}
-    own = inspect.getsourcefile(cls)
-    found = hashlib.sha256()
-    for path in sorted(files | ({Path(own).resolve()} if own else set())):
-        found.update(path.read_bytes())
-    return found.hexdigest()
+    def rows(self) -> list[dict[str, Any]]:
+        """One row a bound; what goes wrong is a row as well."""
+        x = self.subject
+        found = []
+        for bound in self.bounds:
+            row: dict[str, Any] = {"name": self.name, "subject": repr(x), "n": self.n, "bound": bound}
+            try:
+                row |= _looseness(x, self) if bound == LOOSENESS else _audited(x, self, bound)
+            except ValueError as error:
+                row |= {"verdict": NOTHING, "note": str(error)}
+            except Exception as error:  # a class of another package must not end the survey
+                row |= {"verdict": FAILED, "note": f"{type(error).__name__}: {error}"}
+            found.append(row)
+        _eps_at.cache_clear()
+        return found
 
 
 def tasks(
@@ -169,23 +165,6 @@ class _WithPublishedBeta(SingleMessage):
     def claims(self, crowd: Crowd) -> list[Claim]:
         lower = [c for c in self.randomizer.claims(crowd) if c.side == "lower"]
         return self.declarations[0].claims(crowd) + lower
-
-
-def rows(task: Task) -> list[dict[str, Any]]:
-    """Do a task: one row a bound; what goes wrong is a row as well."""
-    x = task.subject
-    found = []
-    for bound in task.bounds:
-        row: dict[str, Any] = {"name": task.name, "subject": repr(x), "n": task.n, "bound": bound}
-        try:
-            row |= _looseness(x, task) if bound == LOOSENESS else _audited(x, task, bound)
-        except ValueError as error:
-            row |= {"verdict": NOTHING, "note": str(error)}
-        except Exception as error:  # a class of another package must not end the survey
-            row |= {"verdict": FAILED, "note": f"{type(error).__name__}: {error}"}
-        found.append(row)
-    _eps_at.cache_clear()
-    return found
 
 
 def _looseness(x: Any, task: Task) -> dict[str, Any]:
@@ -358,77 +337,4 @@ def survey(plan: Sequence[Task], folder: Path, *, workers: int = 1, progress: Ca
     -------
     Survey
     """
-    workers = check_integer("workers", workers, low=1)
-    keys = [task.key for task in plan]
-    path = folder / ROWS_FILE
-    known = dict(_read(path))
-    missing = {key: task for key, task in zip(keys, plan, strict=True) if key not in known}
-    done = len(plan) - len(missing)
-    if progress is not None:
-        progress(done)
-    for key, (found, seconds) in _done(missing, workers):
-        _append(path, {"key": key, "seconds": round(seconds, 3), "rows": found})
-        known[key] = found
-        done += 1
-        if progress is not None:
-            progress(done)
-    return Survey(tuple(plan), tuple(row for key in keys for row in known[key]))
-
-
-def _done(missing: dict[str, Task], workers: int) -> Iterator[tuple[str, tuple[list[dict[str, Any]], float]]]:
-    """Rows as they are done, in any order."""
-    if workers == 1 or len(missing) <= 1:
-        for key, task in missing.items():
-            yield key, _timed(task)
-        return
-    # A fresh interpreter: no locks of threads are copied.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(workers, len(missing)), mp_context=context, initializer=_start) as pool:
-        futures = {pool.submit(_timed, task): key for key, task in missing.items()}
-        try:
-            for future in as_completed(futures):
-                yield futures[future], future.result()
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _timed(task: Task) -> tuple[list[dict[str, Any]], float]:
-    started = time.perf_counter()
-    return rows(task), time.perf_counter() - started
-
-
-def _start() -> None:
-    """In a worker: one thread, and no life of its own when the parent is gone."""
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def follow() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=follow, daemon=True).start()
-
-
-def _read(path: Path) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Rows that are complete; a line that was cut off by an end of the process is none."""
-    if not path.exists():
-        return
-    for line in path.read_text(encoding="utf-8").splitlines():
-        try:
-            found = json.loads(line)
-            yield found["key"], found["rows"]
-        except (ValueError, KeyError, TypeError):
-            continue
-
-
-def _append(path: Path, found: dict[str, Any]) -> None:
-    """One line in one write, after whatever a cut-off line has left."""
-    line = json.dumps(found) + "\n"
-    with path.open("ab+") as file:
-        if file.tell() > 0:
-            file.seek(-1, os.SEEK_END)
-            line = line if file.read(1) == b"\n" else "\n" + line
-        file.write(line.encode())
-        file.flush()
-        os.fsync(file.fileno())
+    return Survey(tuple(plan), tuple(row for found in resume(plan, folder, workers=workers, progress=progress) for row in found))

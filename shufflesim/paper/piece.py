@@ -1,0 +1,169 @@
+"""A figure, table or remark of the paper: what is computed, how it is drawn, and which claims are checked on it."""
+
+from __future__ import annotations
+
+import tempfile
+import textwrap
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .._resumable import Rows, digest, library_code
+from .._version import __version__
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+# Columns of a line of text, dots per inch of a png.
+TEXT_WIDTH, DPI = 100, 150
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A claim beside what was found.
+
+    Attributes
+    ----------
+    claim : str
+        What the paper says (or, with "here", what this library says).
+    found : str
+        What the numbers of the table say, in words.
+    good, of : int
+        In how many of how many places the claim is true.
+    """
+
+    claim: str
+    found: str
+    good: int
+    of: int
+
+    @property
+    def verdict(self) -> str:
+        """Holds, does not hold, or holds in some of the places."""
+        if self.good == self.of:
+            return "holds"
+        return f"holds in {self.good} of {self.of}" if self.good else "does not hold"
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One picture with its data.
+
+    Attributes
+    ----------
+    name, title : str
+        As on the command line; as above the picture.
+    rows : callable
+        Rows of one case, from its arguments; what JSON can hold.
+    cases : tuple of mappings
+        Arguments of `rows`: all of them make the table.
+    draw : callable
+        From the table to a figure.
+    judge : callable
+        From the table to the findings.
+    alone : bool
+        Whether cases measure time, so that nothing else may run beside them.
+    remark : str
+        What a reader of the numbers has to know.
+    """
+
+    name: str
+    title: str
+    rows: Callable[..., Rows]
+    cases: tuple[Mapping[str, Any], ...]
+    draw: Callable[[pd.DataFrame], Figure]
+    judge: Callable[[pd.DataFrame], list[Finding]]
+    alone: bool = False
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One case of a piece, as a task that can be stored.
+
+    Attributes
+    ----------
+    piece : Piece
+        Of module-level functions, so that it can be pickled.
+    arguments : mapping
+        Of its `rows`.
+    """
+
+    piece: Piece
+    arguments: Mapping[str, Any]
+
+    @property
+    def key(self) -> str:
+        """Hash of the arguments and of the code."""
+        return digest(self.piece.name, dict(self.arguments), library_code())
+
+    def rows(self) -> Rows:
+        """The rows, arguments first."""
+        return [{**self.arguments, **row} for row in self.piece.rows(**self.arguments)]
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What a piece came to.
+
+    Attributes
+    ----------
+    piece : Piece
+        What was reproduced.
+    table : pandas.DataFrame
+        All rows.
+    """
+
+    piece: Piece
+    table: pd.DataFrame
+
+    @property
+    def findings(self) -> list[Finding]:
+        """Claims, with what the table says of them."""
+        return self.piece.judge(self.table)
+
+    def plot(self) -> Figure:
+        """The picture; not registered with pyplot."""
+        figure = self.piece.draw(self.table)
+        figure.suptitle(self.piece.title, fontsize="medium")
+        return figure
+
+    @property
+    def text(self) -> str:
+        """Claims, numbers and verdicts, for a terminal."""
+        parts = [f"{self.piece.title} (shufflesim {__version__})"]
+        parts += [f"Claim: {f.claim}\nFound: {f.found}\nSo the claim {f.verdict}." for f in self.findings]
+        if self.piece.remark:
+            parts.append(self.piece.remark)
+        filled = ["\n".join(textwrap.fill(line, TEXT_WIDTH) for line in part.splitlines()) for part in parts]
+        return "\n\n".join(filled) + "\n"
+
+    def save(self, folder: Path) -> list[Path]:
+        """Write csv, png, pdf and txt named after the piece; the same table gives the same bytes."""
+        files = [folder / f"{self.piece.name}.{ending}" for ending in ("csv", "png", "pdf", "txt")]
+        # One file at a time under another name: an interrupted run leaves no half of one.
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".") as there:
+            made = [Path(there) / file.name for file in files]
+            self.table.to_csv(made[0], index=False)
+            figure = self.plot()
+            figure.savefig(made[1], dpi=DPI)
+            figure.savefig(made[2], metadata={"CreationDate": None})
+            made[3].write_text(self.text, encoding="utf-8")
+            for path, file in zip(made, files, strict=True):
+                path.replace(file)
+        return files
+
+    def _repr_html_(self) -> str:
+        import html
+
+        return f"<pre>{html.escape(self.text)}</pre>"
+
+
+def spread(values: Any, unit: str = "") -> str:
+    """Smallest, median and largest of several numbers, in words."""
+    import numpy as np
+
+    low, middle, high = (float(v) for v in np.quantile(np.asarray(values, dtype=float), [0, 0.5, 1]))
+    return f"{low:.3g}{unit} to {high:.3g}{unit}, median {middle:.3g}{unit}"
