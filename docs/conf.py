@@ -38,6 +38,7 @@ extensions = [
 
 # Markdown and notebooks; outputs are those that are stored.
 nb_execution_mode = "off"
+smartquotes = False
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 html_math_renderer = "mathml"

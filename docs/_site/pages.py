@@ -22,6 +22,8 @@ TOPICS = {
     "Checks": ("check_randomizer", "check_protocol", "audit", "verify"),
     "Users and the shuffler": ("Population", "robustness", "Shuffler", "shuffle_stream"),
 }
+# Constants with a longer value are named without it.
+LONGEST = 500
 # What else is public.
 MODULES = (
     "mechanisms",
@@ -35,6 +37,7 @@ MODULES = (
     "postprocess",
     "plots",
     "catalogue",
+    "paper",
     "randomizer",
     "protocol",
     "shuffler",
@@ -105,7 +108,8 @@ def _reference(title, module, names):
         elif inspect.isfunction(thing):
             parts.append(f".. autofunction:: {name}")
         else:
-            parts.append(f".. py:data:: {name}\n   :value: {thing!r}")
+            shown = repr(thing)
+            parts.append(f".. py:data:: {name}" + (f"\n   :value: {shown}" if len(shown) < LONGEST else ""))
     return "\n\n".join(parts) + "\n"
 
 
