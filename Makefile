@@ -17,7 +17,7 @@ INSTALLED := pyproject.toml shufflesim/_version.py
 BENCHMARKS := $(sort $(wildcard benchmarks/[a-z]*.py))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench setup clean
+.PHONY: help demo test check format docs bench setup clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -38,13 +38,17 @@ format: $(TOOLS)  ## format the code and fix what the linter can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+docs: $(TOOLS)  ## build the documentation site; a warning is an error
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -d docs/_build/doctrees -c docs . docs/_build/html
+	@echo "The site is docs/_build/html/index.html"
+
 bench: $(TOOLS)  ## run every script of benchmarks/, one after another
 	@set -e; for script in $(BENCHMARKS); do echo "== $$script"; $(BIN)/python $$script; done
 
 setup: $(TOOLS)  ## create .venv with the package (editable) and the development tools
 
 clean:  ## remove .venv and everything that tools and builds leave behind
-	rm -rf $(VENV) build dist *.egg-info .coverage .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist *.egg-info .coverage .pytest_cache .hypothesis .mypy_cache .ruff_cache docs/_build docs/generated
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(CREATED):

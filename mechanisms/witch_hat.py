@@ -27,7 +27,7 @@ SLOPES = (1e-6, 1e9)
 
 @dataclass(frozen=True)
 class WitchHat(Randomizer):
-    """Density e^{max(0, eps - slope |y - x|)}, up to a constant, for x in [low, high] and y in an interval around it.
+    """Density `e^{max(0, eps - slope |y - x|)}`, up to a constant, for x in [low, high] and y in an interval around it.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ class WitchHat(Randomizer):
         return self._shape.cdf((value - self.domain.middle) / self.domain.half, (reports - self.domain.middle) / self.domain.half)
 
     def log_likelihood(self, value: float, reports: Array) -> Array:
-        """max(0, eps - slope |y - x|)."""
+        """`max(0, eps - slope |y - x|)`."""
         return np.maximum(0.0, self.epsilon - float(self.slope or 0.0) * np.abs(reports - value))
 
     def groups(self) -> tuple[OutcomeGroups, ...]:

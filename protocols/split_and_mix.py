@@ -58,7 +58,7 @@ class SplitAndMix(SharedSum):
         Var = ((n/users) 2a/(1-a)^2 + sum_i rho_i (1 - rho_i)) (high - low)^2/(n precision)^2,
 
     rho the fraction of a scaled number. What the shares show beyond their sum is bounded by the distance tau of
-    `shufflesim.bounds.shares`, so that delta = D_eps + (1 + e^eps) tau, where D_eps is the divergence of the noisy sum: 0 from
+    ``shufflesim.bounds.shares``, so that delta = D_eps + (1 + e^eps) tau, where D_eps is the divergence of the noisy sum: 0 from
     eps = epsilon on. Fewer honest users than `users` make too little noise, which D_eps follows exactly. The sum modulo q shows
     in any case; this gives the lower bound.
 

@@ -51,7 +51,7 @@ def delta(table: Table | Rows, n: int, eps: Any, *, digits: int = 50) -> mpmath.
 
     Examples
     --------
-    The smallest counterexample to the published bound (docs/soundness.md), e^eps = 2:
+    The smallest counterexample to the published bound (docs/theory.md), e^eps = 2:
 
     >>> with mpmath.workdps(30):
     ...     print(delta(VariationRatio(3, 0.4, 3).published_table(), 3, mpmath.log(2)))

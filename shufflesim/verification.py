@@ -169,7 +169,7 @@ class _Second:
 def contour_delta(table: Table, n: int, eps: Any) -> tuple[mpmath.mpf, mpmath.mpf]:
     """Divergence of one direction by the contour integral of `bounds.contour` in multiple precision: (value, error).
 
-    Only the central window is integrated; what the others may add is estimated from |M|^n at their centres, and all beyond
+    Only the central window is integrated; what the others may add is estimated from `|M|^n` at their centres, and all beyond
     `WINDOWS` of them by the largest of these.
     """
     with mpmath.workdps(CONTOUR_DIGITS + 10):

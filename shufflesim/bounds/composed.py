@@ -192,7 +192,7 @@ def composed_claims(
     ]
     found = {table.key: table for claim in lowers if claim.bound == "lower" for table in cast(Pairs, claim.value).tables}
     if found:
-        source, note = "exact divergence when all others hold one value (docs/soundness.md)", "largest of the parts, each alone"
+        source, note = "exact divergence when all others hold one value (docs/theory.md)", "largest of the parts, each alone"
         claims.append(Claim("lower", "lower", True, source, note, Pairs(tuple(found.values()), MessageCount(crowd.n))))
     return claims
 

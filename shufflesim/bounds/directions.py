@@ -61,7 +61,7 @@ class Directions(ABC):
         return [self.forth(eps)] if self.symmetric else [self.forth(eps), self.back(eps)]
 
     def delta(self, eps: float, rtol: float) -> Ends:
-        """Ends of the larger divergence; D_eps(P||Q) = 1 - e^eps + e^eps D_-eps(Q||P) for negative eps."""
+        """Ends of the larger divergence; `D_eps(P||Q) = 1 - e^eps + e^eps D_-eps(Q||P)` for negative eps."""
         low, high = self.worst(abs(eps))
         if eps < 0:
             gap, factor = -math.expm1(eps), math.exp(eps)

@@ -93,7 +93,7 @@ class PolyaDifference(Directions):
         return self.forth(eps)
 
     def beyond(self, reach: int) -> float:
-        """An upper bound on Pr[|noise| > reach]: that of s = 1, since further symmetric unimodal noise only widens it."""
+        """An upper bound on `Pr[|noise| > reach]`: that of s = 1, since further symmetric unimodal noise only widens it."""
         return (
             1.0 if reach < 0 else min(1.0, 2 * math.exp((reach + 1) * self.log_a) / (1 + math.exp(self.log_a))) * (1 + ROUNDING)
         )

@@ -114,7 +114,7 @@ def lower_claims(lowers: Sequence[Enclosure], crowd: Crowd, note: str, accuracy:
     """The exact divergence of data sets in which all others hold one value, given by tables around it."""
     if not lowers:
         return []
-    source = "exact divergence when all others hold one value (docs/soundness.md)"
+    source = "exact divergence when all others hold one value (docs/theory.md)"
     return [Claim("lower", "lower", True, source, note, _value(lowers, crowd, accuracy))]
 
 

@@ -105,7 +105,7 @@ class LaplacePair(MetricPair):
     Parameters
     ----------
     d01, d_max : float
-        Distances in units of the noise's scale (1/eps for eps |x - x'|-privacy): 1e-12 <= d01 <= d_max <= 700.
+        Distances in units of the noise's scale (1/eps for `eps |x - x'|`-privacy): 1e-12 <= d01 <= d_max <= 700.
 
     Examples
     --------

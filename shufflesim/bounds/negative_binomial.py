@@ -93,7 +93,7 @@ class NoisyCount(Directions):
 
     @property
     def ceiling(self) -> float:
-        """The largest of |log(pr)| and |log p|, a little more."""
+        """The largest of `|log(pr)|` and `|log p|`, a little more."""
         return (abs(math.log(self.r)) + abs(self._log_p)) * (1 + 1e-14) + 1e-300
 
     def limits(self) -> tuple[float, float]:

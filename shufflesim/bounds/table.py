@@ -169,7 +169,7 @@ class Table:
     def excess(self, eps: float, messages: float) -> tuple[Array, Array, float]:
         """X = g0 - e^eps g1 per row in units of its largest value, and its error: (X/scale, error/scale, scale).
 
-        X is known to `EXCESS_ULPS` units in the last place of its parts: g0 and e^eps g1, or |g0 - g1| and (e^eps - 1) g1 where
+        X is known to `EXCESS_ULPS` units in the last place of its parts: g0 and e^eps g1, or `|g0 - g1|` and (e^eps - 1) g1 where
         the table brings an accurate difference. Rows so negative that one of them outweighs `messages` positive ones are cut
         off at a value that still does: the divergence does not change, and nothing overflows. scale <= 0 if no X is positive.
         """

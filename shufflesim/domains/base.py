@@ -27,7 +27,7 @@ class Domain(ABC):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of one user's value; data have the shape (n, *shape)."""
+        """Shape of one user's value; data have the shape `(n, *shape)`."""
         return ()
 
     @property
@@ -42,7 +42,7 @@ class Domain(ABC):
 
     @abstractmethod
     def validate(self, values: Any, offset: int = 0) -> Array:
-        """Check every value and return them as an array, shape (n, *shape), without changing the caller's.
+        """Check every value and return them as an array, shape `(n, *shape)`, without changing the caller's.
 
         `offset` is the position of the first value in the whole data, for the message.
 

@@ -87,13 +87,13 @@ class Digits(_Numbers):
         return 1 / np.cumprod(np.array(self.precisions, dtype=float))
 
     def validate(self, values: Any, offset: int = 0) -> Array:
-        """Numbers -> float64, shape (n, *shape); see `Domain.validate`."""
+        """Numbers -> float64, shape `(n, *shape)`; see `Domain.validate`."""
         array = self._numbers(values, f"numbers in [{self.low:g}, {self.high:g}]", offset)
         check_range(array, self.low, self.high, offset)
         return array.astype(float, copy=False)
 
     def expand(self, values: Array) -> tuple[Array, Array]:
-        """Digits before rounding, shape (n, *shape, m), and the fraction of the last one, shape (n, *shape)."""
+        """Digits before rounding, shape `(n, *shape, m)`, and the fraction of the last one, shape `(n, *shape)`."""
         rest = np.clip(0.5 + ((values - self.middle) / self.half) / 2, 0.0, 1.0)
         found = np.empty((*rest.shape, len(self.precisions)), dtype=np.int64)
         for j, p in enumerate(self.precisions[:-1]):
@@ -105,7 +105,7 @@ class Digits(_Numbers):
         return found, rest - found[..., -1]
 
     def digits(self, values: Array, rng: np.random.Generator) -> Array:
-        """Digits of validated values, the last one rounded at random, shape (n, *shape, m)."""
+        """Digits of validated values, the last one rounded at random, shape `(n, *shape, m)`."""
         found, fraction = self.expand(values)
         found[..., -1] += rng.random(fraction.shape) < fraction
         return found

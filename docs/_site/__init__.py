@@ -1,0 +1,1 @@
+"""What the site is made of beyond Sphinx and its extensions."""
