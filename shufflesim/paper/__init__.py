@@ -12,9 +12,16 @@ from pathlib import Path
 from .._checks import nearest
 from .._resumable import resume
 from .amplification import LOCAL_HASH, SUBSET
+from .discussion import CLONES, UTILITY
+from .distance import DISTANCE
+from .messages import MESSAGES
 from .piece import Case, Finding, Piece, Reproduction
+from .range_errors import RANGE_ERRORS
+from .ranges import RANGES
 
-PIECES: dict[str, Piece] = {piece.name: piece for piece in (SUBSET, LOCAL_HASH)}
+PIECES: dict[str, Piece] = {
+    piece.name: piece for piece in (SUBSET, LOCAL_HASH, RANGES, RANGE_ERRORS, CLONES, UTILITY, DISTANCE, MESSAGES)
+}
 
 __all__ = ["PIECES", "Finding", "Piece", "Reproduction", "chosen", "reproduce"]
 
