@@ -14,6 +14,7 @@ from typing import Any
 import mpmath
 
 from ._checks import check_integer, check_users, plain
+from ._fixed_point import four_kinds
 from .bounds import Table, VariationRatio
 
 # Decimal digits kept beyond those asked for and those that the smallness of the result takes.
@@ -153,6 +154,8 @@ def _sum(rows: list[tuple[Any, Any, Any]], n: int, eps: mpmath.mpf, need: float)
     if terms > TERMS_MAX:
         raise ValueError(f"n must be small enough for {TERMS_MAX} terms, got {terms} terms")
     a, b = inner
+    if len(outer) == 2:
+        return four_kinds([(rows[i][0], x[i]) for i in (*inner, *outer)], n) / n
     w_a, w_b, gap = rows[a][0], rows[b][0], x[a] - x[b]
     rho, tail, total = w_a / (w_a + w_b), None, mpmath.mpf(0)
     # w^c/c! for every count, so that a multinomial weight is a product of look-ups.

@@ -1,5 +1,6 @@
 """The multiple-precision side on its own: hand-checkable values, decimal strings, bad input."""
 
+import itertools
 import math
 from fractions import Fraction
 
@@ -7,7 +8,7 @@ import mpmath
 import pytest
 
 import shufflesim as ss
-from shufflesim import precision
+from shufflesim import _fixed_point, precision
 
 from .oracles import close, load
 
@@ -87,3 +88,30 @@ def test_bad_digits_and_bound():
         precision.rows_of(ss.VariationRatio(3, 0.4, 3), "sound")
     with pytest.raises(ValueError, match="n must be small enough"):
         precision.delta(ss.VariationRatio(3, 0.4, 3).three_outcome_table(), 10**7, 0.01)
+
+
+def test_four_rows_in_fixed_point_are_the_sum_over_all_counts():
+    rows = [("0.3", "1.5", "0.2"), ("0.15", "0.1", "2"), ("0.35", "1.2", "1.1"), ("0.2", "0.575", "1.275")]
+    rows = [tuple(mpmath.mpf(v) for v in row) for row in rows]
+    n, eps = 6, mpmath.mpf("0.25")
+    with mpmath.workdps(60):
+        x = [g0 - mpmath.exp(eps) * g1 for _, g0, g1 in rows]
+        total = mpmath.mpf(0)
+        for counts in itertools.product(range(n + 1), repeat=4):
+            if sum(counts) == n:
+                weight = mpmath.factorial(n)
+                for (w, *_), c in zip(rows, counts, strict=True):
+                    weight *= w**c / mpmath.factorial(c)
+                total += weight * max(mpmath.mpf(0), mpmath.fsum(c * v for c, v in zip(counts, x, strict=True)))
+        assert close(precision.delta(rows, n, eps), total / n, 1e-50)
+
+
+@pytest.mark.parametrize(("m", "a", "b"), [(0, 1, 1), (1, 1, 10**20), (40, 3, 1), (700, 1, 10**6), (5, 10**25, 1)])
+def test_a_row_of_binomial_probabilities(m, a, b):
+    with mpmath.workprec(260):
+        low, row = _fixed_point.binomial_row(m, mpmath.mpf(a), mpmath.mpf(b), 200)
+        assert 0 <= low <= low + len(row) - 1 <= m
+        for j, p in enumerate(row, start=low):
+            exact = Fraction(math.comb(m, j) * a**j * b ** (m - j), (a + b) ** m)
+            assert abs(Fraction(p, 2**200) - exact) <= Fraction(2 * m + 4, 2**200)
+        assert 1 - Fraction(sum(row), 2**200) <= Fraction((m + 2) ** 2, 2**200)

@@ -11,6 +11,7 @@ from .check import check
 from .compare import compare
 from .demo import demo
 from .listing import list_
+from .reproduce import reproduce
 from .run import run
 from .shell import Shell
 from .shuffle import shuffle
@@ -34,10 +35,11 @@ def main() -> None:
       shufflesim shuffle messages.parquet shuffled.parquet --column message
       shufflesim check my_randomizer.py:MyRandomizer -p epsilon=1
       shufflesim audit grr -p epsilon=1 -p d=3 -n 3 --eps 0.5 --bound published
+      shufflesim reproduce fig1 --out out/
 
     Exit status: 0 ok, 1 a check failed, 2 bad input (one line on stderr).
     """
 
 
-for command in (list_, bound, calibrate, compare, run, shuffle, demo, check, audit):
+for command in (list_, bound, calibrate, compare, run, shuffle, demo, check, audit, reproduce):
     main.add_command(command)

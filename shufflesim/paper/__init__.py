@@ -10,17 +10,32 @@ from collections.abc import Callable
 from pathlib import Path
 
 from .._checks import nearest
-from .._resumable import resume
+from .._resumable import Rows, resume
 from .amplification import LOCAL_HASH, SUBSET
 from .discussion import CLONES, UTILITY
 from .distance import DISTANCE
+from .extra import BALLS, FAKE_USERS
 from .messages import MESSAGES
 from .piece import Case, Finding, Piece, Reproduction
 from .range_errors import RANGE_ERRORS
 from .ranges import RANGES
+from .speed import SPEED
 
 PIECES: dict[str, Piece] = {
-    piece.name: piece for piece in (SUBSET, LOCAL_HASH, RANGES, RANGE_ERRORS, CLONES, UTILITY, DISTANCE, MESSAGES)
+    piece.name: piece
+    for piece in (
+        SUBSET,
+        LOCAL_HASH,
+        FAKE_USERS,
+        BALLS,
+        RANGES,
+        RANGE_ERRORS,
+        SPEED,
+        CLONES,
+        UTILITY,
+        DISTANCE,
+        MESSAGES,
+    )
 }
 
 __all__ = ["PIECES", "Finding", "Piece", "Reproduction", "chosen", "reproduce"]
@@ -72,14 +87,15 @@ def reproduce(
 
     Examples
     --------
-    >>> found, = reproduce("fig4")
-    >>> found.table[["n", "d", "target", "bound", "epsilon"]].head(1).round(5).values.tolist()
-    [[100000, 16, 0.1, 'sound', 0.02324]]
+    >>> (found,) = reproduce("fig3")
+    >>> found.findings[0].verdict, found.findings[0].of
+    ('holds', 55)
     """
     pieces = chosen(*names)
     with tempfile.TemporaryDirectory() as elsewhere:
         place = Path(elsewhere if folder is None else folder)
-        tables, done = {}, 0
+        tables: dict[str, Rows] = {}
+        done = 0
         # Times last, and each alone.
         for alone in (False, True):
             these = [piece for piece in pieces if piece.alone == alone]
@@ -92,7 +108,7 @@ def reproduce(
     return [_made(piece, tables[piece.name]) for piece in pieces]
 
 
-def _made(piece: Piece, rows: list[dict[str, object]]) -> Reproduction:
+def _made(piece: Piece, rows: Rows) -> Reproduction:
     import pandas as pd
 
     return Reproduction(piece, pd.DataFrame(rows))

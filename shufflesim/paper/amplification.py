@@ -59,7 +59,7 @@ def rows(mechanism: str, n: int, d: int, epsilon: float) -> Rows:
     x: Any = getattr(mechanisms, mechanism)(epsilon=epsilon, d=d)
     table = bound_table(x, n, 0.01 / n)
     found = table.rename(columns={"epsilon": "central"})[["bound", "side", "sound", "central", "amplification_ratio"]]
-    return found.to_dict("records")
+    return [{str(key): value for key, value in row.items()} for row in found.to_dict("records")]
 
 
 def draw(table: pd.DataFrame) -> Figure:

@@ -16,7 +16,7 @@ PANEL = (3.5, 3.0)
 LEGEND_LINE = 0.24
 # Marks on a line.
 MARKED = 5
-# Line, colour and mark of bounds, the same in all figures: proved upper bounds solid, lower ones dashed, unproved ones dotted.
+# Upper bounds that are proved are solid, lower ones dashed, the published ones dotted.
 SOLID, DASHED, DOTTED, DASH_DOT = "-", "--", ":", "-."
 
 
