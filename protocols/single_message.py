@@ -62,7 +62,8 @@ class SingleMessage(Protocol):
         cls(randomizer)
         # A budget per unit of length is not the local one.
         unit = min(1.0, randomizer.epsilon / randomizer.local_epsilon)
-        within = (min(epsilon, EPSILON_MAX) * (1 - LEAST) * unit, EPSILON_MAX * (1 - LEAST) * unit)
+        # Any budget up to the target meets it.
+        within = (min(epsilon * (1 - LEAST), EPSILON_MAX / 2) * unit, EPSILON_MAX * (1 - LEAST) * unit)
         return meet(lambda budget: cls(randomizer.with_epsilon(budget)), epsilon, delta, n, find="largest", within=within)
 
     def retargeted(self, epsilon: float, delta: float, n: int) -> SingleMessage:

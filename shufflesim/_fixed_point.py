@@ -40,8 +40,9 @@ def binomial_row(m: int, a: Any, b: Any, bits: int) -> tuple[int, list[int]]:
 
     Examples
     --------
-    >>> binomial_row(2, mpmath.mpf(1), mpmath.mpf(3), 4)
-    (0, [9, 6, 1])
+    >>> low, row = binomial_row(2, mpmath.mpf(1), mpmath.mpf(3), 40)
+    >>> low, [round(p / 2**40, 6) for p in row]
+    (0, [0.5625, 0.375, 0.0625])
     """
     mode = min(m, int((m + 1) * a / (a + b)))
     centre = fixed(mpmath.binomial(m, mode) * (a / (a + b)) ** mode * (b / (a + b)) ** (m - mode), bits)

@@ -337,7 +337,7 @@ def errors(table: pd.DataFrame, labels: Sequence[str] | None = None) -> Figure:
     table : pandas.DataFrame
         As `error_grid` returns it.
     labels : sequence of str, optional
-        Names of the candidates; their classes by default.
+        Names of the candidates, one each; their classes by default.
 
     Returns
     -------
@@ -356,6 +356,9 @@ def errors(table: pd.DataFrame, labels: Sequence[str] | None = None) -> Figure:
         raise ValueError(f"table must be a result of error_grid with at least one row, got no {sorted(missing) or 'row'}")
     names = table.dropna(subset=["protocol"]).groupby("candidate")["protocol"].first().str.partition("(")[0].to_dict()
     if labels is not None:
+        several = isinstance(labels, Sequence) and not isinstance(labels, str)
+        if not several or len(labels) != table["candidate"].nunique() or not all(isinstance(label, str) for label in labels):
+            raise ValueError(f"labels must be {table['candidate'].nunique()} texts, one a candidate, got {labels!r}")
         names = dict(enumerate(labels))
     sizes, targets = sorted(table["n"].unique()), sorted(table["epsilon"].unique())
     panels = [("n", "epsilon", value) for value in targets] if len(sizes) > 1 else []

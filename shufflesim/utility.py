@@ -19,6 +19,9 @@ from .simulation import simulate
 if TYPE_CHECKING:
     import pandas as pd
 
+# Data are drawn user by user, and kept for the runs of a point.
+USERS_MOST = 10**8
+
 
 def error_grid(
     candidates: Sequence[Candidate],
@@ -39,7 +42,7 @@ def error_grid(
     candidates : sequence of Randomizer, Protocol or callable
         As in `compare`: each is calibrated anew at every point of the grid.
     users : sequence of int
-        Numbers of users.
+        Numbers of users, each at most 10^8.
     epsilons : sequence of float
         Central eps that every candidate keeps, by its sound bound.
     delta : float
@@ -83,7 +86,7 @@ def error_grid(
         raise ValueError(f"progress must be callable, got {progress!r}")
     if not all(hasattr(numbers, "__len__") and len(numbers) for numbers in (users, epsilons)):
         raise ValueError(f"users and epsilons must hold at least one number, got {users!r} and {epsilons!r}")
-    sizes = [check_users(n) for n in users]
+    sizes = [check_integer("users", check_users(n), low=1, high=USERS_MOST) for n in users]
     targets = [check_number("epsilon", e, "a number > 0 (nats)", low=math.nextafter(0.0, 1.0)) for e in epsilons]
     root = seed_root(seed)
     points = [(i, n, eps) for i in range(len(listed)) for n in sizes for eps in targets]

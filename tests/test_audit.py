@@ -318,6 +318,8 @@ def test_without_scikit_learn_only_a_known_likelihood_is_used(monkeypatch):
         ({"bound": "best"}, "bound must be one of sound"),
         ({"ways": ()}, "ways must be a tuple of some of enumeration, "),
         ({"ways": "runs"}, "ways must be a tuple of some of enumeration, .* got 'runs'"),
+        ({"ways": (np.array([1, 2]),)}, "ways must be a tuple of some of"),
+        ({"ways": ("runs", "runs")}, "ways must be a tuple of some of .*, each once, got"),
         ({"ways": None}, "ways must be a tuple of some of"),
         ({"ways": ("luck",)}, r"ways must be a tuple of some of .* got \('luck',\)"),
         ({"trials": 10}, "trials must be an integer >= 100, got 10"),
@@ -354,6 +356,9 @@ def test_neighbours_differ_in_one_user():
         ({"protocol": GRR(1.0, 3)}, "protocol must be a Protocol, got GRR"),
         ({"rng": 0}, "rng must be a Generator, got 0"),
         ({"statistic": 3}, "statistic must be callable and shuffler a Shuffler, got 3 and None"),
+        ({"statistic": lambda sums: sums}, "statistic must give one number a run, not NaN, got array"),
+        ({"statistic": lambda sums: [np.nan]}, r"statistic must give one number a run, not NaN, got \[nan\]"),
+        ({"statistic": lambda sums: "x"}, "statistic must give one number a run, not NaN, got 'x'"),
         ({"shuffler": 3}, "statistic must be callable and shuffler a Shuffler, got None and 3"),
     ],
 )

@@ -172,6 +172,9 @@ THIRDS = [[Fraction(2, 3), Fraction(1, 3)], [Fraction(1, 3), Fraction(2, 3)]]
         (lambda: Enumeration(np.full((50, 50_000), 1 / 50_000), 10**9), "got 50 inputs, each of 50000 outcomes"),
         (lambda: Enumeration(THIRDS, 2).worst(1.0, others=(0, 1)), r"others must be 1 inputs, got \(0, 1\)"),
         (lambda: Enumeration(THIRDS, 2).worst(1.0, others=(-1,)), r"others must be an integer in \[0, 1\], got -1"),
+        (lambda: Enumeration(THIRDS, 3).views((0,)), r"others must be 2 inputs, got \(0,\)"),
+        (lambda: Enumeration(THIRDS, 3).views("01"), "others must be 2 inputs, got '01'"),
+        (lambda: Enumeration(THIRDS, 3).views((0, 5)), r"others must be an integer in \[0, 1\], got 5"),
         (lambda: Enumeration([[0.5, 0.5]], 2).worst(1.0), "law must have at least two inputs, got 1"),
         (
             lambda: Enumeration(np.random.default_rng(0).dirichlet(np.ones(5), size=5), 6).curve(),

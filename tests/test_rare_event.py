@@ -134,10 +134,13 @@ def test_the_seed_is_the_result():
         ({"trials": 99}, "trials must be an integer >= 100, got 99"),
         ({"trials": True}, "trials must be an integer >= 100, got True"),
         ({"confidence": 1.0}, r"confidence must be in \(0, 1\), got 1.0"),
+        ({"rng": 5}, "rng must be a Generator, got 5"),
+        ({"table": "t"}, "table must be a Table, got 't'"),
+        ({"count": 100}, "count must be a MessageCount, got 100"),
         ({"confidence": math.nan}, r"confidence must be in \(0, 1\), got nan"),
     ],
 )
 def test_bad_arguments(arguments, message):
     table, count, _ = lower_pair(GRR(1.0, 10), 50)
     with pytest.raises(ValueError, match=message):
-        tilted_estimate(table, count, **{"eps": 0.1, "rng": np.random.default_rng(0), **arguments})
+        tilted_estimate(**{"table": table, "count": count, "eps": 0.1, "rng": np.random.default_rng(0), **arguments})

@@ -58,12 +58,24 @@ def test_the_picture(table):
         (([GRR(1.0, 4)], [0], [1.0], 1e-6), "n must be an integer >= 1"),
         (([GRR(1.0, 4)], [10], [0], 1e-6), "epsilon must be a number > 0"),
         (([GRR(1.0, 4)], [10], [np.nan], 1e-6), "epsilon must be a number > 0"),
+        (([GRR(1.0, 4)], [10**15], [1.0], 1e-6), r"users must be an integer in \[1, 100000000\], got 10+$"),
         (([GRR(1.0, 4)], [10], [1.0], 2), r"delta must be in \(0, 1\)"),
     ],
 )
 def test_bad_grids_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         ss.error_grid(*arguments)
+
+
+@pytest.mark.parametrize("labels", [["a"], ["a", "b", "c", "d"], "abc", [1, 2, 3], 3])
+def test_labels_are_one_text_a_candidate(table, labels):
+    with pytest.raises(ValueError, match="labels must be 3 texts, one a candidate, got "):
+        plots.errors(table, labels=labels)
+
+
+def test_a_target_beyond_every_local_budget():
+    found = ss.error_grid([GRR(1.0, 4)], [10], [701.0], 1e-6, repeats=1, seed=1)
+    assert 690 < found["reached"].item() <= 701
 
 
 @pytest.mark.parametrize(("users", "epsilons"), [(10, [1.0]), ([10], 1.0)])

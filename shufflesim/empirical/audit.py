@@ -197,8 +197,9 @@ def audit(
         raise ValueError(f"x must be a Randomizer or a Protocol, got {x!r}")
     if (eps is None) == (delta is None):
         raise ValueError(f"exactly one of eps and delta must be given, got eps={eps!r}, delta={delta!r}")
-    if not isinstance(ways, (tuple, list)) or not ways or any(w not in WAYS for w in ways):
-        raise ValueError(f"ways must be a tuple of some of {', '.join(WAYS)}, got {ways!r}")
+    named = isinstance(ways, (tuple, list)) and all(isinstance(w, str) and w in WAYS for w in ways)
+    if not named or not ways or len(set(ways)) < len(ways):
+        raise ValueError(f"ways must be a tuple of some of {', '.join(WAYS)}, each once, got {ways!r}")
     if shuffler is not None and not isinstance(shuffler, Shuffler):
         raise ValueError(f"shuffler must be a Shuffler, got {shuffler!r}")
     n = check_users(n)

@@ -95,7 +95,7 @@ def black_box(
     Raises
     ------
     ValueError
-        For an argument out of its range, or data sets that are not neighbours.
+        For an argument out of its range, data sets that are not neighbours, or a statistic that is no number.
     ImportError
         Without scikit-learn (extra `audit`), if there is no statistic.
     """
@@ -135,7 +135,7 @@ def _views(
             sums = np.asarray(protocol.aggregate(released), dtype=float).ravel()
             shown.append(np.concatenate([sums, [released.shape[0]], _shown(released)])[kept])
             if statistic is not None:
-                scores.append(np.asarray(statistic(sums[None]), dtype=float))
+                scores.append(_one_number(statistic(sums[None])))
         return np.array(shown), scores
 
     first_runs = min(PILOT, trials // 4)
@@ -147,6 +147,18 @@ def _views(
     for values, (shown, scores) in zip(data, pilot, strict=True):
         rest, more = views(values, trials - first_runs, kept)
         found.append((np.concatenate([shown[:, kept], rest]), None if statistic is None else np.concatenate(scores + more)))
+    return found
+
+
+def _one_number(given: Any) -> Array:
+    """What a statistic says of one run."""
+    rule = "statistic must give one number a run, not NaN"
+    try:
+        found = np.asarray(given, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"{rule}, got {given!r}") from None
+    if found.shape != (1,) or np.isnan(found).any():
+        raise ValueError(f"{rule}, got {given!r}")
     return found
 
 

@@ -109,7 +109,14 @@ class Enumeration:
         return itertools.combinations_with_replacement(range(self.law.shape[0]), self.n - 1)
 
     def views(self, others: Sequence[int]) -> Array:
-        """Probabilities of all multisets that can occur, one row for each input of user 1."""
+        """Probabilities of all multisets that can occur, one row for each input of user 1.
+
+        Raises
+        ------
+        ValueError
+            If `others` are not n - 1 rows of the law.
+        """
+        others = self._checked(others)
         codes, masses = np.zeros(1, dtype=np.int64), np.array([1 if self.law.dtype == object else 1.0], dtype=self.law.dtype)
         for x in others:
             codes, masses = self._with(codes, masses, self.law[x])
@@ -167,9 +174,12 @@ class Enumeration:
     def _asked(self, others: Sequence[int] | None) -> Iterator[tuple[int, ...]]:
         if others is None:
             return self.data_sets()
-        if not isinstance(others, (Sequence, np.ndarray)) or len(others) != self.n - 1:
+        return iter([self._checked(others)])
+
+    def _checked(self, others: Any) -> tuple[int, ...]:
+        if not isinstance(others, (Sequence, np.ndarray)) or isinstance(others, str) or len(others) != self.n - 1:
             raise ValueError(f"others must be {self.n - 1} inputs, got {others!r}")
-        return iter([tuple(check_integer("others", x, low=0, high=len(self.law) - 1) for x in others)])
+        return tuple(check_integer("others", x, low=0, high=len(self.law) - 1) for x in others)
 
     def _error(self, first: Array, second: Array, growth: Any) -> float:
         """Both terms of each difference that is positive or may be; and what products lose that are below all normal numbers."""
@@ -186,7 +196,8 @@ class Enumeration:
         """The whole privacy curve: eps of the kinks of all pairs of data sets, increasing, and the largest delta there.
 
         Between two of them delta is linear in e^eps for each pair, so that the largest is convex, at most its chord; from the
-        last one on it is constant (0, if no multiset tells the inputs apart for certain). Kinks beyond eps = 700 are left out.
+        last one on it is constant (0, if no multiset tells the inputs apart for certain). Kinks beyond eps = 700 are left out,
+        and so are multisets whose probability is below all doubles; e^700 times 5e-324 is 5e-20.
 
         Raises
         ------

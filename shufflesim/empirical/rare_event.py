@@ -109,6 +109,9 @@ def tilted_estimate(
     >>> found.low < 1.489e-16 < found.high, found.high / found.low < 1.05
     (True, True)
     """
+    for name, value, kind in (("table", table, Table), ("count", count, MessageCount), ("rng", rng, np.random.Generator)):
+        if not isinstance(value, kind):
+            raise ValueError(f"{name} must be a {kind.__name__}, got {value!r}")
     trials = check_integer("trials", trials, low=100)
     confidence = check_number("confidence", confidence, "in (0, 1)", low=math.nextafter(0, 1), high=math.nextafter(1, 0))
     eps = check_number("eps", eps, "a finite number >= 0", low=0.0)
