@@ -12,11 +12,31 @@ from pathlib import Path
 from .._checks import nearest
 from .._resumable import Rows, resume
 from .amplification import LOCAL_HASH, SUBSET
+from .discussion import CLONES, UTILITY
+from .distance import DISTANCE
 from .extra import BALLS, FAKE_USERS
+from .messages import MESSAGES
 from .piece import Case, Finding, Piece, Reproduction
+from .range_errors import RANGE_ERRORS
+from .ranges import RANGES
 from .speed import SPEED
 
-PIECES: dict[str, Piece] = {piece.name: piece for piece in (SUBSET, LOCAL_HASH, FAKE_USERS, BALLS, SPEED)}
+PIECES: dict[str, Piece] = {
+    piece.name: piece
+    for piece in (
+        SUBSET,
+        LOCAL_HASH,
+        FAKE_USERS,
+        BALLS,
+        RANGES,
+        RANGE_ERRORS,
+        SPEED,
+        CLONES,
+        UTILITY,
+        DISTANCE,
+        MESSAGES,
+    )
+}
 
 __all__ = ["PIECES", "Finding", "Piece", "Reproduction", "chosen", "reproduce"]
 

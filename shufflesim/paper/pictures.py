@@ -17,7 +17,7 @@ LEGEND_LINE = 0.24
 # Marks on a line.
 MARKED = 5
 # Upper bounds that are proved are solid, lower ones dashed, the published ones dotted.
-SOLID, DASHED, DOTTED = "-", "--", ":"
+SOLID, DASHED, DOTTED, DASH_DOT = "-", "--", ":", "-."
 
 
 def panels(rows: int, columns: int, lines: int = 0, legend_columns: int = 3, **shared: Any) -> tuple[Figure, list[Axes]]:
