@@ -29,6 +29,13 @@ def part(piece: Piece, *wanted: dict) -> Reproduction:
     return Reproduction(piece, pd.DataFrame([row for case in cases for row in Case(piece, case).rows()]))
 
 
+def test_some_cases_alone():
+    found = extra.BALLS.reproduce(n=10**5, d=16, target=0.5)
+    assert found.table["target"].unique().tolist() == [0.5]
+    with pytest.raises(ValueError, match=r"wanted must be arguments of a case of fig4, got {'n': 5}; there are {'n': \[10000, 1"):
+        extra.BALLS.reproduce(n=5)
+
+
 @pytest.fixture(scope="module")
 def figure_4():
     return part(extra.BALLS, {"n": 10**5, "d": 16}, {"n": 10**6, "d": 1024})

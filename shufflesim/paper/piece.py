@@ -78,6 +78,29 @@ class Piece:
     alone: bool = False
     remark: str = ""
 
+    def reproduce(self, **wanted: Any) -> Reproduction:
+        """Compute it here and now, or only the cases with the wanted arguments.
+
+        Raises
+        ------
+        ValueError
+            If no case has them.
+
+        Examples
+        --------
+        >>> from shufflesim.paper import PIECES
+        >>> found = PIECES["fig4"].reproduce(n=10**5, d=16, target=0.1)
+        >>> found.table[["bound", "epsilon"]].head(1).round(5).values.tolist()
+        [['sound', 0.02324]]
+        """
+        import pandas as pd
+
+        cases = [case for case in self.cases if wanted.items() <= case.items()]
+        if not cases:
+            known = {name: list(dict.fromkeys(case[name] for case in self.cases)) for name in self.cases[0]}
+            raise ValueError(f"wanted must be arguments of a case of {self.name}, got {wanted!r}; there are {known!r}")
+        return Reproduction(self, pd.DataFrame([row for case in cases for row in Case(self, case).rows()]))
+
 
 @dataclass(frozen=True)
 class Case:
