@@ -6,21 +6,25 @@ What a task finds is appended to a file under a hash of all that it depends on, 
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import multiprocessing
 import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
 from ._checks import check_integer
 
 ROWS_FILE = "rows.jsonl"
+# Tasks that wait in the pool, for each process: so that the results of thousands are not all held at once.
+WAITING = 4
 Rows = list[dict[str, Any]]
 
 
@@ -66,7 +70,7 @@ def resume(
     done = len(plan) - len(missing)
     if progress is not None:
         progress(done)
-    for key, (found, seconds) in _done(missing, workers):
+    for key, (found, seconds) in run(missing, workers):
         _append(path, {"key": key, "seconds": round(seconds, 3), "rows": found})
         known[key] = found
         done += 1
@@ -92,8 +96,15 @@ def library_code(*others: Path) -> str:
     return found.hexdigest()
 
 
-def _done(missing: dict[str, Task], workers: int) -> Iterator[tuple[str, tuple[Rows, float]]]:
-    """Rows as they are done, in any order."""
+@lru_cache
+def code_of(cls: type) -> str:
+    """Hash of the library's source and of the file that defines a class."""
+    own = inspect.getsourcefile(cls)
+    return library_code(*([Path(own).resolve()] if own else []))
+
+
+def run(missing: Mapping[str, Task], workers: int) -> Generator[tuple[str, tuple[Rows, float]], None, None]:
+    """Key, rows and seconds of each task as it is done, in any order."""
     if workers == 1 or len(missing) <= 1:
         for key, task in missing.items():
             yield key, _timed(task)
@@ -101,10 +112,15 @@ def _done(missing: dict[str, Task], workers: int) -> Iterator[tuple[str, tuple[R
     # A fresh interpreter: no locks of threads are copied.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(workers, len(missing)), mp_context=context, initializer=_start) as pool:
-        futures = {pool.submit(_timed, task): key for key, task in missing.items()}
+        queue, futures = iter(missing.items()), dict[Future[tuple[Rows, float]], str]()
         try:
-            for future in as_completed(futures):
-                yield futures[future], future.result()
+            while True:
+                for key, task in islice(queue, WAITING * workers - len(futures)):
+                    futures[pool.submit(_timed, task)] = key
+                if not futures:
+                    return
+                for future in wait(futures, return_when=FIRST_COMPLETED).done:
+                    yield futures.pop(future), future.result()
         except BaseException:
             # Nobody waits for tasks that are under way.
             pool.shutdown(wait=False, cancel_futures=True)
