@@ -71,6 +71,7 @@ __all__ = [
     "robustness",
     "shuffle_stream",
     "simulate",
+    "sweep",
     "verify",
 ]
 
@@ -86,12 +87,14 @@ _LATE_MODULES = (
     "postprocess",
     "precision",
     "protocols",
+    "sweeps",
 )
 _LATE_NAMES = {
     "audit": "empirical",
     "check_protocol": "empirical",
     "check_randomizer": "empirical",
     "shuffle_stream": "streams",
+    "sweep": "sweeps",
     "verify": "verification",
 }
 

@@ -16,7 +16,7 @@ ORDER = ("quickstart", "prototyping", "locations", "composition", "validating_bo
 TOPICS = {
     "Bounds": ("epsilon", "delta", "bound_table", "bound_curve", "calibrate", "compose", "Round", "renyi", "Bracket"),
     "Declarations and pairs": ("VariationRatio", "LaplacePair", "PlanarLaplacePair", "TwoLevel"),
-    "Simulation": ("simulate", "Simulation", "Repeats", "error_grid", "compare", "central_error"),
+    "Simulation": ("simulate", "Simulation", "Repeats", "error_grid", "sweep", "compare", "central_error"),
     "Data": ("categorical", "Counts", "Map", "Plane"),
     "Your own": ("Channel", "ChannelRandomizer", "Sampled", "SampledRandomizer", "Randomizer", "Protocol"),
     "Checks": ("check_randomizer", "check_protocol", "audit", "verify"),
@@ -38,6 +38,7 @@ MODULES = (
     "plots",
     "catalogue",
     "paper",
+    "sweeps",
     "randomizer",
     "protocol",
     "shuffler",

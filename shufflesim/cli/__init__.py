@@ -15,6 +15,7 @@ from .reproduce import reproduce
 from .run import run
 from .shell import Shell
 from .shuffle import shuffle
+from .sweep import plot, sweep
 
 __all__ = ["main"]
 
@@ -36,10 +37,12 @@ def main() -> None:
       shufflesim check my_randomizer.py:MyRandomizer -p epsilon=1
       shufflesim audit grr -p epsilon=1 -p d=3 -n 3 --eps 0.5 --bound published
       shufflesim reproduce fig1 --out out/
+      shufflesim sweep experiment.toml --out results/
+      shufflesim plot results/ --x n --y rmse --hue protocol --out picture.png
 
     Exit status: 0 ok, 1 a check failed, 2 bad input (one line on stderr).
     """
 
 
-for command in (list_, bound, calibrate, compare, run, shuffle, demo, check, audit, reproduce):
+for command in (list_, bound, calibrate, compare, run, shuffle, demo, check, audit, reproduce, sweep, plot):
     main.add_command(command)
