@@ -96,6 +96,7 @@ class TestCommands:
 
     def test_run(self, page, no_picture):
         Path("my.csv").write_text("city\nA\nB\nA\n")
+        Path("docs").symlink_to(ROOT / "docs")
         for tool, *arguments in commands(page):
             if tool == COMMAND and not " ".join(arguments).startswith(SLOW):
                 ok(*arguments)
