@@ -47,15 +47,15 @@ def sweep(experiment: Path, out: Path, workers: int, dry_run: bool) -> None:
         click.echo(f"{found.tasks:,} tasks, {found.stored:,} of them stored{left}")
         return
     make_folder(out)
-    before: list[int] = []
+    steps: list[int] = []
     with resumable(out), refusing(), progress("sweeping", len(tasks)) as update:
 
         def report(done: int) -> None:
-            before.append(done)
+            steps.append(done)
             update(done)
 
         table = sweeps.sweep(tasks, out, workers=workers, progress=report)
-    click.echo(f"{len(tasks):,} tasks, {before[0]:,} of them stored before; {len(table):,} rows in {out}")
+    click.echo(f"{len(tasks):,} tasks, {steps[0]:,} of them stored before; {len(table):,} rows in {out}")
 
 
 def _time(seconds: float) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._checks import nearest
-from ..plots import COLOURS, COLUMNS, LEGEND_WIDTH, PANEL_INCHES, POINT_MARKERS
+from ..plots import COLOURS, COLUMNS, LEGEND_INCHES, LEGEND_WIDTH, PANEL_INCHES, POINT_MARKERS, shortened
 from . import store
 
 if TYPE_CHECKING:
@@ -66,7 +66,9 @@ def plot(table: pd.DataFrame, x: str, y: str, *, hue: str | None = None, facet: 
     lines, panels = _values(rows, hue, "hue"), _values(rows, facet, "facet")
     columns = min(COLUMNS, len(panels))
     high = math.ceil(len(panels) / columns)
-    size = (7.0, 4.6) if len(panels) == 1 else (PANEL_INCHES[0] * columns + 1, PANEL_INCHES[1] * high + 0.8)
+    width, height = (7.0, 4.6) if len(panels) == 1 else (PANEL_INCHES[0] * columns + 1, PANEL_INCHES[1] * high + 0.8)
+    names = [textwrap.fill(_said(value), LEGEND_WIDTH) for value in lines]
+    size = width, max(height, LEGEND_INCHES * (3 + sum(1 + name.count("\n") for name in names)))
     figure = Figure(figsize=size, layout="constrained")
     axes = figure.subplots(high, columns, squeeze=False, sharex=True, sharey=True).ravel()
     drawn: list[int] = []
@@ -74,7 +76,7 @@ def plot(table: pd.DataFrame, x: str, y: str, *, hue: str | None = None, facet: 
         part = rows if facet is None else rows[rows[facet].isna() if panel is None else rows[facet] == panel]
         for i, value in enumerate(lines):
             own = part if hue is None else part[part[hue].isna() if value is None else part[hue] == value]
-            drawn += _line(ax, own, x, y, i, "" if hue is None else _said(value))
+            drawn += _line(ax, own, x, y, i, "" if hue is None else names[i])
         if facet is not None:
             ax.set_title(textwrap.fill(f"{facet} = {_said(panel)}", LEGEND_WIDTH), fontsize="small")
         ax.grid(visible=True, which="major", color="#dddddd", linewidth=0.6)
@@ -83,24 +85,18 @@ def plot(table: pd.DataFrame, x: str, y: str, *, hue: str | None = None, facet: 
     for ax in axes[len(panels) :]:
         ax.remove()
     for number, ax in enumerate(axes[: len(panels)]):
-        ax.tick_params(labelbottom=number + columns >= len(panels))
+        ax.tick_params(labelbottom=number + columns >= len(panels), labelsize="small")
     figure.supxlabel(f"{x}\n{_remark(table, rows, [x, y, hue, facet], max(drawn))}", fontsize="small")
     figure.supylabel(y, fontsize="small")
     if hue is not None:
         handles = {
             label: handle for ax in axes[: len(panels)] for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)
         }
-        order = [label for label in map(_said, lines) if label in handles]
-        shown = [textwrap.fill(label, LEGEND_WIDTH) for label in order]
-        figure.legend(
-            [handles[label] for label in order],
-            shown,
-            title=hue,
-            loc="outside right upper",
-            handlelength=3,
-            frameon=False,
-            fontsize="small",
+        order = [name for name in names if name in handles]
+        shown = figure.legend(
+            [handles[name] for name in order], order, loc="outside right upper", handlelength=3, frameon=False, fontsize="small"
         )
+        shown.set_title(hue)
     return figure
 
 
@@ -179,4 +175,4 @@ def _remark(table: pd.DataFrame, rows: pd.DataFrame, taken: list[str | None], mo
 
 
 def _said(value: Any) -> str:
-    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else shortened(str(value))

@@ -91,6 +91,13 @@ class Task:
 
     def rows(self) -> Rows:
         """Run it."""
+        try:
+            return self._run()
+        except ValueError as error:
+            where = f"{self.protocol.name} on {self.data.label}, n = {self.n:,}, delta = {self.delta:g}, repeat {self.repeat}"
+            raise ValueError(f"{error} (in {where})") from error
+
+    def _run(self) -> Rows:
         started = time.perf_counter()
         values = self.data.draw(self.n, self.data_seed, numbers=takes_numbers(self.protocol))
         result = simulate(self.protocol, fitting(values, self.protocol), delta=self.delta, seed=self.run_seed, method=self.method)

@@ -264,13 +264,16 @@ def _from_file(table: Table, path: str, numbers: tuple[str, ...], check: bool) -
         _named(table, parquet.read_schema(path).names)
         return None if check else parquet.read_table(path, columns=[*table.columns]).to_pandas()
     with csv.open_csv(path) as opened:
-        _named(table, opened.schema.names)
+        known = opened.schema.names
+    _named(table, known)
     if check:
         return None
     # Labels stay the text of the file, where 01 and 1 differ.
     kinds = {column: pa.float64() if column in numbers else pa.string() for column in table.columns}
-    options = csv.ConvertOptions(include_columns=[*table.columns], column_types=kinds, strings_can_be_null=True)
-    return csv.read_csv(path, convert_options=options).to_pandas()
+    convert = csv.ConvertOptions(include_columns=[*table.columns], column_types=kinds, strings_can_be_null=True)
+    # In a file of one column an empty line is a missing value, not the absence of a row.
+    parse = csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=len(known) > 1)
+    return csv.read_csv(path, convert_options=convert, parse_options=parse).to_pandas()
 
 
 def _named(table: Table, known: list[str]) -> None:
