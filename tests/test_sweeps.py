@@ -183,6 +183,17 @@ def test_folders_of_two_machines_are_one(whole, tmp_path):
     pd.testing.assert_frame_equal(ss.sweep(SAID, "one"), sweeps.read(whole))
 
 
+def test_the_table_does_not_depend_on_the_order_of_tasks():
+    protocols = [BALLS, {"name": "mix-dump", "flip": 0.1, "dummies": 1}]
+    data = [CODES, {"generator": "geometric", "ratio": 0.5, "d": 8}]
+    table = ss.sweep(SAID | {"n": 50, "protocol": protocols, "data": data}, "out")
+    forth = pd.read_parquet("out").sort_values("task")
+    for folder, rows in (("forth", forth), ("back", forth[::-1])):
+        Path(folder).mkdir()
+        rows.to_parquet(f"{folder}/a.parquet", index=False)
+        pd.testing.assert_frame_equal(sweeps.read(folder), table)
+
+
 def test_small_files_become_one(monkeypatch, whole):
     monkeypatch.setattr(store, "UNSAVED_SECONDS", 0.0)
     monkeypatch.setattr(store, "FILES_EACH", 5)

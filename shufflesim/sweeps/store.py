@@ -219,7 +219,8 @@ def _expanded(table: pd.DataFrame, column: str, prefix: str) -> pd.DataFrame:
     """A column for each name in a column of JSON objects."""
     import pandas as pd
 
-    kinds = {text: json.loads(text) for text in table[column].unique()}
+    # Sorted: which file comes first depends on how a sweep was interrupted.
+    kinds = {text: json.loads(text) for text in sorted(table[column].unique())}
     found = {}
     for name in dict.fromkeys(name for kind in kinds.values() for name in kind):
         # A parameter that has the name of a column is kept apart.
