@@ -2,13 +2,15 @@
 
 import json
 import math
+import os
 import re
+import signal
 
 import pandas as pd
 import pytest
 
 from shufflesim import paper
-from shufflesim._resumable import ROWS_FILE, resume
+from shufflesim._resumable import ROWS_FILE, WorkerLostError, resume
 from shufflesim.bounds import VariationRatio
 from shufflesim.paper import amplification, extra, speed
 from shufflesim.paper.piece import Case, Finding, Piece, Reproduction, spread
@@ -180,6 +182,28 @@ def test_resume_does_each_key_once_and_keeps_the_order(tmp_path):
     assert [*resume([Counted("a")], tmp_path)] == [[{"key": "a"}]]
     with pytest.raises(ValueError, match="workers must be an integer >= 1, got 0"):
         resume(plan, tmp_path, workers=0)
+
+
+class Killed(Counted):
+    """Ends its process."""
+
+    def rows(self):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Unsendable(Counted):
+    """Holds what no other process can have."""
+
+    def __init__(self, key):
+        super().__init__(key)
+        self.held = lambda: None
+
+
+def test_a_process_that_dies_is_reported(tmp_path):
+    with pytest.raises(WorkerLostError, match="a process of the 2 workers has ended: it was killed, or could not import"):
+        [*resume([Killed("a"), Killed("b")], tmp_path, workers=2)]
+    with pytest.raises(ValueError, match="workers must be 1 for what cannot be sent to a process, got 2"):
+        [*resume([Unsendable("a"), Unsendable("b")], tmp_path, workers=2)]
 
 
 @pytest.mark.usefixtures("elsewhere")
