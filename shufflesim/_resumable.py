@@ -15,8 +15,9 @@ import pickle
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, as_completed
+from contextlib import closing
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
@@ -56,7 +57,7 @@ def resume(
     folder : Path
         An existing folder; rows are appended to `rows.jsonl` in it.
     workers : int
-        Processes; the result is the same for any number.
+        Processes, at most as many as there are processors; the result is the same for any number.
     progress : callable, optional
         Is called with the number of tasks that are done.
 
@@ -77,12 +78,14 @@ def resume(
     done = len(plan) - len(missing)
     if progress is not None:
         progress(done)
-    for key, (found, seconds) in _done(missing, workers):
-        _append(path, {"key": key, "seconds": round(seconds, 3), "rows": found})
-        known[key] = found
-        done += 1
-        if progress is not None:
-            progress(done)
+    # Closed at once, also when it is interrupted here: its processes end then.
+    with closing(_done(missing, workers)) as results:
+        for key, (found, seconds) in results:
+            _append(path, {"key": key, "seconds": round(seconds, 3), "rows": found, "check": digest(key, found)})
+            known[key] = found
+            done += 1
+            if progress is not None:
+                progress(done)
     return iter([known[key] for key in keys])
 
 
@@ -136,7 +139,7 @@ def library_code(*others: Path) -> str:
     return found.hexdigest()
 
 
-def _done(missing: dict[str, Task], workers: int) -> Iterator[tuple[str, tuple[Rows, float]]]:
+def _done(missing: dict[str, Task], workers: int) -> Generator[tuple[str, tuple[Rows, float]]]:
     """Rows as they are done, in any order."""
     if workers == 1 or len(missing) <= 1:
         for key, task in missing.items():
@@ -149,7 +152,7 @@ def _done(missing: dict[str, Task], workers: int) -> Iterator[tuple[str, tuple[R
             raise ValueError(f"workers must be 1 for what cannot be sent to a process, got {workers} ({error})") from None
     # A fresh interpreter: no locks of threads are copied.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(workers, len(missing)), mp_context=context, initializer=_start) as pool:
+    with ProcessPoolExecutor(min(workers, len(missing), os.cpu_count() or 1), mp_context=context, initializer=_start) as pool:
         futures = {pool.submit(_timed, task): key for key, task in missing.items()}
         try:
             for future in as_completed(futures):
@@ -185,14 +188,15 @@ def _start() -> None:
 
 
 def _read(path: Path) -> Iterator[tuple[str, Rows]]:
-    """Rows that are complete; a line that was cut off by an end of the process is none."""
+    """Rows that are as they were written; a line that was cut off by an end of the process, or changed, is none."""
     if not path.exists():
         return
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in path.read_bytes().splitlines():
         try:
             found = json.loads(line)
-            yield found["key"], found["rows"]
-        except (ValueError, KeyError, TypeError):
+            if digest(found["key"], found["rows"]) == found["check"]:
+                yield found["key"], found["rows"]
+        except (ValueError, KeyError, TypeError, RecursionError):
             continue
 
 
