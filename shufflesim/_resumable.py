@@ -5,20 +5,25 @@ What a task finds is appended to a file under a hash of all that it depends on, 
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import inspect
 import json
 import multiprocessing
 import os
+import pickle
 import signal
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ProcessPoolExecutor, wait
+from contextlib import closing
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
+
+import numpy as np
 
 from ._checks import check_integer
 
@@ -26,6 +31,10 @@ ROWS_FILE = "rows.jsonl"
 # Tasks that wait in the pool, for each process: so that the results of thousands are not all held at once.
 WAITING = 4
 Rows = list[dict[str, Any]]
+
+
+class WorkerLostError(RuntimeError):
+    """A process has ended before its task was done; what others have done is kept."""
 
 
 class Task(Protocol):
@@ -51,7 +60,7 @@ def resume(
     folder : Path
         An existing folder; rows are appended to `rows.jsonl` in it.
     workers : int
-        Processes; the result is the same for any number.
+        Processes, at most as many as there are processors; the result is the same for any number.
     progress : callable, optional
         Is called with the number of tasks that are done.
 
@@ -61,6 +70,8 @@ def resume(
         If `workers` is no integer >= 1.
     OSError
         If the file cannot be read or written.
+    WorkerLostError
+        If a process was killed.
     """
     workers = check_integer("workers", workers, low=1)
     keys = [task.key for task in plan]
@@ -70,18 +81,53 @@ def resume(
     done = len(plan) - len(missing)
     if progress is not None:
         progress(done)
-    for key, (found, seconds) in run(missing, workers):
-        _append(path, {"key": key, "seconds": round(seconds, 3), "rows": found})
-        known[key] = found
-        done += 1
-        if progress is not None:
-            progress(done)
+    # Closed at once, also when it is interrupted here: its processes end then.
+    with closing(run(missing, workers)) as results:
+        for key, (found, seconds) in results:
+            _append(path, {"key": key, "seconds": round(seconds, 3), "rows": found, "check": digest(key, found)})
+            known[key] = found
+            done += 1
+            if progress is not None:
+                progress(done)
     return iter([known[key] for key in keys])
 
 
 def digest(*said: Any) -> str:
     """Hash of what JSON can hold."""
     return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:32]
+
+
+def identity(value: Any) -> Any:
+    """What a value is made of, exactly, in JSON: numbers, texts, arrays, and dataclasses and sequences of these.
+
+    Raises
+    ------
+    ValueError
+        For anything else, such as a function.
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value.hex()
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        return [value.dtype.str, value.shape, hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()]
+    if isinstance(value, (tuple, list)):
+        return [identity(part) for part in value]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        parts = {field.name: identity(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return [type(value).__module__, type(value).__qualname__, parts]
+    raise ValueError(f"what is kept must be made of numbers, texts, arrays and dataclasses of them, got {value!r}")
+
+
+def source_of(x: Any) -> list[Path]:
+    """The file of its class, if there is one."""
+    try:
+        own = inspect.getsourcefile(type(x))
+    except TypeError:
+        return []
+    return [Path(own).resolve()] if own and Path(own).exists() else []
 
 
 @lru_cache
@@ -96,23 +142,22 @@ def library_code(*others: Path) -> str:
     return found.hexdigest()
 
 
-@lru_cache
-def code_of(cls: type) -> str:
-    """Hash of the library's source and of the file that defines a class."""
-    own = inspect.getsourcefile(cls)
-    return library_code(*([Path(own).resolve()] if own else []))
-
-
-def run(missing: Mapping[str, Task], workers: int) -> Generator[tuple[str, tuple[Rows, float]], None, None]:
-    """Key, rows and seconds of each task as it is done, in any order."""
+def run(missing: Mapping[str, Task], workers: int) -> Generator[tuple[str, tuple[Rows, float]]]:
+    """Key, rows and seconds of each task as it is done, in any order; to be closed, which ends its processes."""
     if workers == 1 or len(missing) <= 1:
         for key, task in missing.items():
             yield key, _timed(task)
         return
+    for task in missing.values():
+        try:
+            pickle.dumps(task)
+        except (TypeError, AttributeError, pickle.PicklingError) as error:
+            raise ValueError(f"workers must be 1 for what cannot be sent to a process, got {workers} ({error})") from None
     # A fresh interpreter: no locks of threads are copied.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(workers, len(missing)), mp_context=context, initializer=_start) as pool:
-        queue, futures = iter(missing.items()), dict[Future[tuple[Rows, float]], str]()
+    with ProcessPoolExecutor(min(workers, len(missing), os.cpu_count() or 1), mp_context=context, initializer=_start) as pool:
+        queue = iter(missing.items())
+        futures: dict[Future[tuple[Rows, float]], str] = {}
         try:
             while True:
                 for key, task in islice(queue, WAITING * workers - len(futures)):
@@ -121,6 +166,9 @@ def run(missing: Mapping[str, Task], workers: int) -> Generator[tuple[str, tuple
                     return
                 for future in wait(futures, return_when=FIRST_COMPLETED).done:
                     yield futures.pop(future), future.result()
+        except BrokenExecutor:
+            why = "it was killed, or could not import what it was sent (a class of a notebook, say, for which workers must be 1)"
+            raise WorkerLostError(f"a process of the {workers} workers has ended: {why}") from None
         except BaseException:
             # Nobody waits for tasks that are under way.
             pool.shutdown(wait=False, cancel_futures=True)
@@ -149,14 +197,15 @@ def _start() -> None:
 
 
 def _read(path: Path) -> Iterator[tuple[str, Rows]]:
-    """Rows that are complete; a line that was cut off by an end of the process is none."""
+    """Rows that are as they were written; a line that was cut off by an end of the process, or changed, is none."""
     if not path.exists():
         return
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in path.read_bytes().splitlines():
         try:
             found = json.loads(line)
-            yield found["key"], found["rows"]
-        except (ValueError, KeyError, TypeError):
+            if digest(found["key"], found["rows"]) == found["check"]:
+                yield found["key"], found["rows"]
+        except (ValueError, KeyError, TypeError, RecursionError):
             continue
 
 

@@ -257,6 +257,7 @@ def test_the_estimate_of_the_time(monkeypatch):
         {"task": ["a", "b", "c"], "protocol": ["balls-into-bins"] * 3, "n": [50, 50, 200], "seconds": [3.0, 1.0, 4.0]}
     )
     monkeypatch.setattr(sweeps.run, "stored", lambda folder: seen)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
     # n = 50: a mean of 2; n = 1000: five times that of 200 users. Shared by two.
     one = SAID | {"n": [50, 1000], "protocol": [{**BALLS, "dummies": 1.0}], "data": [{**CODES, "exponent": 1.0}], "repeats": 3}
     found = sweeps.outlook(one, "out", workers=2)

@@ -42,7 +42,7 @@ def sweep(
         Where results are stored; is made if it does not exist. What is there is not computed again. It may hold results of other
         sweeps, and those of other machines can be copied into it.
     workers : int
-        Processes; the result is the same for any number.
+        Processes, at most as many as there are processors; the result is the same for any number.
     progress : callable, optional
         Is called with the number of tasks that are done.
 
@@ -57,6 +57,8 @@ def sweep(
         For anything wrong in the experiment, before anything runs; for a folder with other parquet files.
     OSError
         If the folder cannot be written to; what is stored already is not harmed.
+    RuntimeError
+        If one of the processes was killed.
 
     Notes
     -----
@@ -148,7 +150,7 @@ def outlook(experiment: Experiment | Sequence[Task], folder: str | os.PathLike[s
         seen = _trial(missing)
         source = f"from a trial of {len(seen)} of the tasks"
     seconds = sum(_expected(task, seen) for task in missing)
-    return Outlook(len(tasks), done, seconds / min(workers, len(missing)), source)
+    return Outlook(len(tasks), done, seconds / min(workers, len(missing), os.cpu_count() or 1), source)
 
 
 def _tasks(experiment: Experiment | Sequence[Task]) -> dict[str, Task]:

@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from .. import catalogue
-from .._resumable import Rows, code_of, digest
+from .._resumable import Rows, digest, library_code, source_of
 from .._version import __version__
 from ..bounds import Claim, Crowd, bound_table
 from ..domains import KeyValues, Sets
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 SUMMARY, ESTIMATES = "summary", "estimates"
 # Hexadecimal digits of a seed, which a column of 64-bit integers holds.
 SEED_DIGITS = 15
-# Bounds that a process keeps: what costs the most is the same in all repeats.
-BOUNDS_KEPT = 256
+# Bounds and hashes of code that a process keeps: what costs the most is the same in all repeats.
+KEPT = 256
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,7 @@ class Task:
     @property
     def code(self) -> str:
         """Hash of the library and of what defines the protocol."""
-        inner = self.protocol.randomizer if isinstance(self.protocol, SingleMessage) else self.protocol
-        return code_of(type(inner))
+        return _code(self.protocol)
 
     @property
     def _content(self) -> tuple[Any, ...]:
@@ -128,7 +127,13 @@ class Task:
         }
 
 
-@lru_cache(maxsize=BOUNDS_KEPT)
+@lru_cache(maxsize=KEPT)
+def _code(protocol: Protocol) -> str:
+    inner = protocol.randomizer if isinstance(protocol, SingleMessage) else protocol
+    return library_code(*source_of(inner))
+
+
+@lru_cache(maxsize=KEPT)
 def _privacy(protocol: Protocol, n: int, delta: float) -> pd.DataFrame:
     return bound_table(_Summarised(protocol), n, delta)
 
