@@ -12,6 +12,7 @@ import os
 import time
 import uuid
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -95,9 +96,10 @@ class Writer:
         # Before the work and not after it: a folder that cannot be written to.
         _write(folder, b"", None)
         for path in folder.glob(f".*{PARTIAL}"):
-            # What a killed process has left, and not what another one is about to rename.
-            if time.time() - path.stat().st_mtime > ABANDONED_SECONDS:
-                path.unlink(missing_ok=True)
+            # What a killed process has left, and not what another one is about to rename, or has just renamed.
+            with suppress(FileNotFoundError):
+                if time.time() - path.stat().st_mtime > ABANDONED_SECONDS:
+                    path.unlink()
 
     def add(self, key: str, code: str, rows: Rows, seconds: float) -> None:
         """A task that is done."""
