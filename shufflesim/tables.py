@@ -16,10 +16,9 @@ from ._csv import check_csv, is_csv, named, read_csv
 from .sources import agree, files, footer, read, reading, reason
 
 SUFFIXES = (".csv", ".csv.gz", ".parquet")
-# Rows of a batch.
+# Rows of a batch, and numbers in one that has many columns.
 BATCH_ROWS = 2**16
-# Of a dataset: by default Arrow holds some million rows.
-READ_AHEAD = {"batch_size": BATCH_ROWS, "batch_readahead": 1, "fragment_readahead": 1}
+BATCH_CELLS = 2**22
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ class Files:
             if self.spelled:
                 yield from read_csv(path, self.columns, labels)
             else:
-                yield from read(path, list(self.columns), BATCH_ROWS, labels)
+                yield from read(path, list(self.columns), _batch_rows(self.columns), labels)
 
 
 @dataclass(frozen=True)
@@ -89,9 +88,15 @@ class Dataset:
         with reading("the dataset"):
             return int(self.source.count_rows())
 
+    @property
+    def _options(self) -> dict[str, Any]:
+        # By default Arrow reads some million rows ahead.
+        rows = _batch_rows(self.columns)
+        return {"columns": list(self.columns), "batch_size": rows, "batch_readahead": 1, "fragment_readahead": 1}
+
     def read(self, labels: Collection[str]) -> Iterator[Any]:
         """Arrow batches."""
-        batches = self.source.to_batches(columns=list(self.columns), **READ_AHEAD)
+        batches = self.source.to_batches(**self._options)
         while True:
             try:
                 batch = next(batches, None)
@@ -109,7 +114,7 @@ class Dataset:
                 for part in fragment.split_by_row_group() if hasattr(fragment, "split_by_row_group") else [fragment]:
                     groups = getattr(part, "row_groups", None)
                     place = f"{fragment.path}, row group {groups[0].id}" if groups else place
-                    for _ in part.to_batches(self.source.schema, columns=list(self.columns), **READ_AHEAD):
+                    for _ in part.to_batches(self.source.schema, **self._options):
                         pass
             except (OSError, pa.ArrowException):
                 return place
@@ -161,6 +166,10 @@ def opened(source: Any, columns: Sequence[str] | None) -> Tables:
     if isinstance(source, Iterator):
         return Once(source, None if columns is None else tuple(columns))
     return (Dataset if _is_dataset(source) else Files).of(source, columns)
+
+
+def _batch_rows(columns: Sequence[str]) -> int:
+    return max(1, min(BATCH_ROWS, BATCH_CELLS // max(1, len(columns))))
 
 
 def _is_path(given: Any) -> bool:
