@@ -46,11 +46,14 @@ class Shuffler:
     minimum_batch : int
         Number of users without whom nothing is released; >= 1. Deployed shufflers have such a threshold, since few users
         hide nobody (Bittau et al., "Prochlo: strong privacy for analytics in the crowd", SOSP 2017).
+    shards : int
+        Machines that share the work; >= 1. Each message goes to a random one, each permutes what it has got, and their outputs
+        follow one another: a uniform permutation of all messages, whatever their number (docs/soundness.md).
 
     Raises
     ------
     ValueError
-        If minimum_batch is out of its range.
+        If a parameter is out of its range.
 
     Notes
     -----
@@ -66,9 +69,11 @@ class Shuffler:
     """
 
     minimum_batch: int = 1
+    shards: int = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "minimum_batch", check_size("minimum_batch", self.minimum_batch, low=1))
+        for name in ("minimum_batch", "shards"):
+            object.__setattr__(self, name, check_size(name, getattr(self, name), low=1))
 
     def shuffle(self, encoded: Encoded, rng: np.random.Generator) -> Array:
         """All messages in a uniformly random order, without any trace of their senders.
@@ -95,7 +100,13 @@ class Shuffler:
 
     def permute(self, messages: Array, rng: np.random.Generator) -> Array:
         """Any part of a batch in a uniformly random order, whatever its size: whether to release the batch is not asked."""
-        return messages[rng.permutation(messages.shape[0])]
+        number = messages.shape[0]
+        if self.shards == 1:
+            return messages[rng.permutation(number)]
+        shard = rng.integers(0, self.shards, number)
+        dealt = np.argsort(shard, kind="stable")
+        parts = np.split(dealt, np.flatnonzero(np.diff(shard[dealt])) + 1)
+        return messages[np.concatenate([rng.permutation(part) for part in parts])]
 
     def admit(self, number: int, what: str = "users") -> None:
         """Refuse a batch of fewer than `minimum_batch`."""

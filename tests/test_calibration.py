@@ -1,6 +1,7 @@
 """From a target to a parameter: never above the target, as close as stated, and the monotonicity that the search relies on."""
 
 import math
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -158,3 +159,40 @@ def test_picture_of_amplification():
         ss.plots.amplification([BallsIntoBins(16, 1), BallsIntoBins(16, 2)], 100, 1e-3, bounds=["sound"])
     unsorted = ss.plots.amplification([GRR(e, 10) for e in (1.0, 0.5)], 100, 1e-3, bounds=(b for b in ("sound",)))
     np.testing.assert_allclose(unsorted.get_lines()[0].get_xdata(), [0.5, 1.0])
+
+
+@dataclass(frozen=True)
+class Held(ss.ChannelRandomizer):
+    """A class of one's own with an array in it."""
+
+    epsilon: float
+    rows: np.ndarray
+
+    def channel(self):
+        return self.rows
+
+
+def test_a_grid_is_kept_in_a_folder_and_shared_by_processes(tmp_path):
+    made = [Held(1.0, np.array([[0.6, 0.4], [0.4, 0.6]])), GRR(2.0, 7), ss.VariationRatio(math.inf, 1.0, 4.0)]
+    plain = ss.bound_curve(made, 50, 1e-3)
+    seen: list[int] = []
+    kept = ss.bound_curve(made, 50, 1e-3, folder=tmp_path, workers=2, progress=seen.append)
+    assert kept.equals(plain)
+    assert seen == [0, 1, 2, 3]
+    again: list[int] = []
+    assert ss.bound_curve(made[::-1], 50, 1e-3, folder=tmp_path, progress=again.append)["point"].nunique() == 3
+    assert again == [3]
+    # Other contents, other numbers and other bounds are other points.
+    other = Held(1.0, np.array([[0.6, 0.4], [0.4, 0.6 - 1e-16]]))
+    for x, n, delta, bounds in ((other, 50, 1e-3, None), (made[1], 51, 1e-3, None), (made[1], 50, 1e-3, ["sound"])):
+        again.clear()
+        ss.bound_curve(x, n, delta, bounds=bounds, folder=tmp_path, progress=again.append)
+        assert again == [0, 1]
+
+
+def test_what_cannot_be_kept_or_sent_is_refused(tmp_path):
+    learned = ss.Sampled(2.0, 2, sampler=lambda codes, rng: codes, likelihood=lambda code, reports: -np.abs(reports - code))
+    with pytest.raises(ValueError, match="what is kept must be made of numbers, texts, arrays and dataclasses of them, got <"):
+        ss.bound_curve(learned, 10, 1e-3, folder=tmp_path)
+    with pytest.raises(ValueError, match="workers must be an integer >= 1, got 0"):
+        ss.bound_curve(GRR(1.0, 3), 10, 1e-3, workers=0)

@@ -199,7 +199,7 @@ def test_an_interrupted_survey_ends_at_once_and_says_how_to_go_on(tmp_path):
         time.sleep(0.01)
     # As a terminal does it: all processes of the group.
     os.killpg(process.pid, signal.SIGINT)
-    message = process.communicate(timeout=60)[1].decode()
+    message = process.communicate(timeout=300)[1].decode()
     assert process.returncode == 130
     assert message == f"shufflesim: interrupted; the same command goes on from what is in {str(out)!r}\n"
 

@@ -2,14 +2,18 @@
 
 import json
 import math
+import os
 import re
+import signal
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from shufflesim import paper
-from shufflesim._resumable import ROWS_FILE, resume
-from shufflesim.bounds import VariationRatio
+from shufflesim._resumable import ROWS_FILE, WorkerLostError, resume
+from shufflesim.bounds import VariationRatio, epsilon
+from shufflesim.mechanisms import GRR
 from shufflesim.paper import amplification, extra, speed
 from shufflesim.paper.piece import Case, Finding, Piece, Reproduction, spread
 
@@ -34,6 +38,20 @@ def test_some_cases_alone():
     assert found.table["target"].unique().tolist() == [0.5]
     with pytest.raises(ValueError, match=r"wanted must be arguments of a case of fig4, got {'n': 5}; there are {'n': \[10000, 1"):
         extra.BALLS.reproduce(n=5)
+    with pytest.raises(ValueError, match="wanted must be arguments of a case of fig3 that has rows, got"):
+        extra.FAKE_USERS.reproduce(n=10**4, target=0.1)
+    with pytest.raises(ValueError, match="wanted must be arguments of a case of fig4, got"):
+        extra.BALLS.reproduce(n=np.array([1, 2]))
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [("discussion-distance", {"pair": "JFK-LGA", "half_width": 150}), ("discussion-messages", {"target": 1.0})],
+)
+def test_the_findings_of_a_few_cases(name, wanted):
+    found = paper.PIECES[name].reproduce(**wanted)
+    assert found.findings
+    assert "nan" not in found.text
 
 
 @pytest.fixture(scope="module")
@@ -61,8 +79,9 @@ def test_figure_4_has_the_known_numbers_and_says_what_holds(figure_4):
     assert {key: round(float(sound[key]), 5) for key in FIGURE_4} == pytest.approx(FIGURE_4, abs=1.01e-5)
     about_75, half, published = figure_4.findings
     assert about_75.verdict == "holds"
-    assert half.verdict == f"holds in {half.good} of 40"
-    assert 30 < half.good < 40
+    # Up to eps' = 1, where the authors' script ends.
+    assert (half.good, half.of) == (20, 20)
+    assert "beyond, up to eps' = 2, 46." in half.found
     assert published.verdict == "holds"
     assert "0 of 40 points" in published.found
     # Planted: half the points save nothing.
@@ -77,8 +96,12 @@ def test_figure_1_where_published_upper_and_lower_bound_are_known():
     assert wide.loc[4.0, "lower"] > wide.loc[4.0, "published"]
     assert wide.loc[4.0, "lower"] <= wide.loc[4.0, "sound"] < wide.loc[4.0, "lower"] * 1.0001
     assert (wide["sound"] < wide[list(amplification.EARLIER)].min(axis=1)).all()
-    verdicts = [finding.verdict for finding in found.findings]
-    assert verdicts[2:] == ["holds in 1 of 2", "holds in 1 of 2", "holds"]
+    assert found.table.groupby("epsilon")["choice"].first().tolist() == [4, 1]
+    tight, upper, above = found.findings[2:]
+    assert (tight.good, tight.of, above.verdict) == (1, 1, "holds")
+    # Proved nowhere, refuted where k = 1.
+    assert upper.verdict == "does not hold"
+    assert "a proved lower bound refutes it at 1, and" in upper.found
     assert "blanket-bennett at 1 of 2 points" in found.findings[0].found
     # Planted: an upper bound below the lower one is noticed.
     spoilt = found.table.assign(central=found.table["central"].where(found.table["bound"] != "sound", 1e-3))
@@ -88,6 +111,22 @@ def test_figure_1_where_published_upper_and_lower_bound_are_known():
 def test_what_figures_1_and_2_draw_is_in_a_bound_table():
     found = part(amplification.LOCAL_HASH, {"n": 10**4, "d": 16, "epsilon": 0.25}).table
     assert {name for name, *_ in amplification.DRAWN} | set(amplification.EARLIER) <= set(found["bound"])
+
+
+def test_figure_2_has_the_papers_row_of_one_fixed_hash():
+    # theory.md, section 9: upper = lower to 1e-3 for l = e^eps0 + 1 > 2. The row is GRR on l values.
+    found = part(amplification.LOCAL_HASH, {"n": 10**4, "d": 128, "epsilon": 2.0}, {"n": 10**4, "d": 128, "epsilon": 0.25})
+    wide = found.table.pivot_table(index="epsilon", columns="bound", values="central")
+    assert found.table.groupby("epsilon")["choice"].first().tolist() == [2, 8]
+    assert wide.loc[2.0, "sound, fixed hash"] == float(epsilon(GRR(2.0, 8), 10**4, 1e-6))
+    assert wide.loc[2.0, "sound"] < wide.loc[2.0, "sound, fixed hash"]
+    coincide, drawn = found.findings[2:4]
+    assert (coincide.good, coincide.of) == (1, 1)
+    assert (drawn.good, drawn.of) == (0, 2)
+
+
+def test_ratios_of_the_table():
+    found = part(amplification.LOCAL_HASH, {"n": 10**4, "d": 16, "epsilon": 0.25}).table
     assert (found["amplification_ratio"] * found["central"]).tolist() == pytest.approx([0.25] * len(found))
 
 
@@ -119,18 +158,25 @@ def test_the_judgement_of_table_5():
         ]
     )
     linear, fast, inside = speed.judge(table)
-    assert (linear.good, linear.of) == (2, 4)
+    # 1e5 over 1e4 users, twice; what was scaled is no evidence.
+    assert (linear.good, linear.of) == (0, 2)
+    assert "n = 1e+07: 300 and 600 s (*)" in linear.found
     assert (fast.good, fast.of) == (8, 8)
     assert inside.verdict == "holds"
 
 
-@pytest.mark.parametrize(("good", "of", "verdict"), [(3, 3, "holds"), (0, 3, "does not hold"), (1, 3, "holds in 1 of 3")])
+@pytest.mark.parametrize(
+    ("good", "of", "verdict"),
+    [(3, 3, "holds"), (0, 3, "does not hold"), (1, 3, "mostly fails, holds in 1 of 3"), (2, 3, "holds in 2 of 3")],
+)
 def test_verdicts(good, of, verdict):
     assert Finding("c", "f", good, of).verdict == verdict
 
 
 def test_spread():
     assert spread([1, 2, 4], "%") == "1% to 4%, median 2%"
+    assert spread([2.0, 2.0]) == "2"
+    assert spread([]) == "nothing"
 
 
 @pytest.mark.parametrize("piece", paper.PIECES.values(), ids=lambda p: p.name)
@@ -146,6 +192,13 @@ def test_chosen_gives_each_piece_once_in_order():
     assert paper.chosen("all") == [*paper.PIECES.values()]
     with pytest.raises(ValueError, match="names must be of figures, such as fig1, or all, got 'figure1'; did you mean 'fig1'"):
         paper.chosen("figure1")
+    with pytest.raises(ValueError, match=r"names must be of figures, .* got \['fig1'\]"):
+        paper.reproduce(["fig1"])
+    with pytest.raises(ValueError, match=r"names must be of figures, .* got none"):
+        paper.reproduce()
+    for folder in ("", "nowhere"):
+        with pytest.raises(ValueError, match=f"folder must be an existing folder, got '{folder}'"):
+            paper.reproduce("fig3", folder=folder)
 
 
 def test_files_are_the_same_bytes_again_and_say_what_was_found(figure_4, tmp_path):
@@ -180,6 +233,41 @@ def test_resume_does_each_key_once_and_keeps_the_order(tmp_path):
     assert [*resume([Counted("a")], tmp_path)] == [[{"key": "a"}]]
     with pytest.raises(ValueError, match="workers must be an integer >= 1, got 0"):
         resume(plan, tmp_path, workers=0)
+
+
+CHANGES = ['"rows": []', '"rows": 5', '"rows": [[]]', '"rows": [{"key": NaN}]', '"key": [1]', "[" * 9999, "\udcff"]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=range(len(CHANGES)))
+def test_a_line_that_was_changed_is_done_again(tmp_path, change):
+    assert [*resume([Counted("a"), Counted("b")], tmp_path)] == [[{"key": "a"}], [{"key": "b"}]]
+    path = tmp_path / ROWS_FILE
+    path.write_text(path.read_text().replace('"rows": [{"key": "a"}]', change), errors="surrogateescape")
+    plan = [Counted("a"), Counted("b")]
+    assert [*resume(plan, tmp_path)] == [[{"key": "a"}], [{"key": "b"}]]
+    assert [task.done for task in plan] == [1, 0]
+
+
+class Killed(Counted):
+    """Ends its process."""
+
+    def rows(self):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Unsendable(Counted):
+    """Holds what no other process can have."""
+
+    def __init__(self, key):
+        super().__init__(key)
+        self.held = lambda: None
+
+
+def test_a_process_that_dies_is_reported(tmp_path):
+    with pytest.raises(WorkerLostError, match="a process of the 2 workers has ended: it was killed, or could not import"):
+        [*resume([Killed("a"), Killed("b")], tmp_path, workers=2)]
+    with pytest.raises(ValueError, match="workers must be 1 for what cannot be sent to a process, got 2"):
+        [*resume([Unsendable("a"), Unsendable("b")], tmp_path, workers=2)]
 
 
 @pytest.mark.usefixtures("elsewhere")

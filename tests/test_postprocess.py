@@ -1,5 +1,7 @@
 """Post-processing by name, and comparisons: against their definitions, by brute force."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy import optimize
@@ -242,7 +244,11 @@ def test_different_questions_are_not_compared(pair):
         (([GRR(1.0, 4)], None, 1e-6), "n must be given where there are no data"),
         (([GRR(1.0, 4)], 10, 0), r"delta must be in \(0, 1\)"),
         (([GRR(1.0, 4)], 10, 1e-6, -1), "epsilon must be a number > 0"),
-        (([BallsIntoBins.for_target], 10, 1e-6), "epsilon must be given where all candidates are callables"),
+        (([partial(BallsIntoBins.for_target, d=4)], 10, 1e-6), "epsilon must be given where all candidates are callables"),
+        (
+            ([BallsIntoBins.for_target], 10, 1e-6),
+            r"callables must take \(epsilon, delta, n\), got <bound",
+        ),
     ],
     ids=lambda v: str(v).partition(" at 0x")[0][:30],
 )

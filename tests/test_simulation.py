@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -25,16 +26,36 @@ from shufflesim.protocols import (
 from shufflesim.shuffler import Encoded
 
 
-def test_shuffler_is_uniform_over_all_orders():
+@pytest.mark.parametrize("shards", [1, 2, 7])
+def test_shuffler_is_uniform_over_all_orders(shards):
     """All 24 orders of 4 messages in 48,000 runs: exact binomial tails at a false-alarm probability of 1e-9 in all."""
+    shuffler = ss.Shuffler(shards=shards)
     rng, runs = np.random.default_rng(0), 48_000
     orders = {order: i for i, order in enumerate(itertools.permutations(range(4)))}
     counts = np.zeros(24)
     messages = np.arange(4)
     for _ in range(runs):
-        counts[orders[tuple(ss.Shuffler().shuffle(Encoded(messages), rng).tolist())]] += 1
+        counts[orders[tuple(shuffler.shuffle(Encoded(messages), rng).tolist())]] += 1
     tail = np.minimum(special.bdtrc(counts - 1, runs, 1 / 24), special.bdtr(counts, runs, 1 / 24))
     assert tail.min() > 1e-9 / 48
+
+
+def test_a_sharded_shuffle_is_one_uniform_permutation():
+    """Its law by enumeration: shards of all messages, then all orders within each; every order of 5 has the same probability."""
+    number, shards = 5, 3
+    law = dict.fromkeys(itertools.permutations(range(number)), Fraction(0))
+    for chosen in itertools.product(range(shards), repeat=number):
+        parts = [[i for i in range(number) if chosen[i] == k] for k in range(shards)]
+        share = Fraction(1, shards**number * math.prod(math.factorial(len(part)) for part in parts))
+        for orders in itertools.product(*(itertools.permutations(part) for part in parts)):
+            law[tuple(itertools.chain(*orders))] += share
+    assert set(law.values()) == {Fraction(1, math.factorial(number))}
+
+
+def test_shards_are_checked_and_may_be_empty():
+    assert ss.Shuffler(shards=5).permute(np.arange(0), np.random.default_rng(0)).size == 0
+    with pytest.raises(ValueError, match="shards must be an integer >= 1, got 0"):
+        ss.Shuffler(shards=0)
 
 
 def test_shuffler_keeps_the_multiset_and_drops_the_senders():

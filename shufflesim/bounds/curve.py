@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._checks import check_delta, nearest
+from .._checks import check_delta, check_integer, nearest
+from .._resumable import Rows, digest, identity, library_code, resume, source_of
 from .api import Bounded, amplification_ratio, claims_of, epsilon
 from .claim import BOUNDS
 from .crowd import Crowd
@@ -16,7 +21,19 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def bound_curve(x: Bounded | Sequence[Bounded], n: Any, delta: Any, *, bounds: Sequence[str] | None = None) -> pd.DataFrame:
+COLUMNS = ["local_epsilon", "n", "delta", "bound", "side", "sound", "epsilon", "amplification_ratio"]
+
+
+def bound_curve(
+    x: Bounded | Sequence[Bounded],
+    n: Any,
+    delta: Any,
+    *,
+    bounds: Sequence[str] | None = None,
+    workers: int = 1,
+    folder: str | os.PathLike[str] | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> pd.DataFrame:
     """Central eps by every bound, for several randomizers or several numbers of users.
 
     Parameters
@@ -29,6 +46,13 @@ def bound_curve(x: Bounded | Sequence[Bounded], n: Any, delta: Any, *, bounds: S
         Probabilities. `x`, `n` and `delta` that are sequences must have one common length; the others are repeated.
     bounds : sequence of str, optional
         Names from `BOUNDS`; all that apply by default. Where one does not apply there is no row.
+    workers : int
+        Processes that share the points, for long grids; the result does not depend on it. Classes must be importable then.
+    folder : path, optional
+        An existing folder in which each point is kept as soon as it is there, under a hash of `x`, the numbers and the library's
+        code: what is asked again is not computed again, also after an interruption.
+    progress : callable, optional
+        Called with the number of points that are done.
 
     Returns
     -------
@@ -39,7 +63,7 @@ def bound_curve(x: Bounded | Sequence[Bounded], n: Any, delta: Any, *, bounds: S
     Raises
     ------
     ValueError
-        For an argument that is out of range, or lengths that differ.
+        For an argument that is out of range, lengths that differ, or an `x` that cannot be kept in a folder.
 
     Examples
     --------
@@ -57,19 +81,49 @@ def bound_curve(x: Bounded | Sequence[Bounded], n: Any, delta: Any, *, bounds: S
     for name in bounds or ():
         if not isinstance(name, str) or name not in BOUNDS:
             raise ValueError(f"bounds must hold names of bounds, got {name!r}; {nearest(str(name), BOUNDS)}")
-    rows = []
-    for point, (one, users, probability) in enumerate(_points(x, n, delta)):
-        crowd, probability = Crowd(users), check_delta(probability)
-        claims = {claim.bound: claim for claim in claims_of(one, crowd)}
-        for name in bounds or ("sound", *claims):
+    workers = check_integer("workers", workers, low=1)
+    points = []
+    for one, users, probability in _points(x, n, delta):
+        crowd = Crowd(users)
+        claims_of(one, crowd)
+        points.append(_Point(one, crowd.n, check_delta(probability), None if bounds is None else tuple(bounds)))
+    if folder is None and workers == 1:
+        found = []
+        for done, point in enumerate(points, start=1):
+            found.append(point.rows())
+            if progress is not None:
+                progress(done)
+    else:
+        with tempfile.TemporaryDirectory() as elsewhere:
+            found = [*resume(points, Path(elsewhere if folder is None else folder), workers=workers, progress=progress)]
+    rows = [{"point": number, **row} for number, part in enumerate(found) for row in part]
+    return pd.DataFrame(rows, columns=["point", *COLUMNS])
+
+
+@dataclass(frozen=True)
+class _Point:
+    """All bounds of one object, for one number of users and one delta."""
+
+    x: Any
+    n: int
+    delta: float
+    bounds: tuple[str, ...] | None
+
+    @property
+    def key(self) -> str:
+        return digest("bound_curve", identity(self.x), self.n, self.delta, self.bounds, library_code(*source_of(self.x)))
+
+    def rows(self) -> Rows:
+        claims = {claim.bound: claim for claim in claims_of(self.x, Crowd(self.n))}
+        local, rows = self.x.local_epsilon, []
+        for name in self.bounds or ("sound", *claims):
             if name != "sound" and name not in claims:
                 continue
-            value = float(epsilon(one, crowd.n, probability, bound=name))
+            value = float(epsilon(self.x, self.n, self.delta, bound=name))
             side, sound = ("upper", True) if name == "sound" else (claims[name].side, claims[name].sound)
-            local = one.local_epsilon
-            rows.append((point, local, crowd.n, probability, name, side, sound, value, amplification_ratio(local, value)))
-    columns = ["point", "local_epsilon", "n", "delta", "bound", "side", "sound", "epsilon", "amplification_ratio"]
-    return pd.DataFrame(rows, columns=columns)
+            row = (local, self.n, self.delta, name, side, sound, value, amplification_ratio(local, value))
+            rows.append(dict(zip(COLUMNS, row, strict=True)))
+        return rows
 
 
 def _points(x: Any, n: Any, delta: Any) -> list[tuple[Any, Any, Any]]:

@@ -65,6 +65,8 @@ def _print(made: list[Reproduction]) -> None:
     from rich.padding import Padding
     from rich.text import Text
 
+    from shufflesim.paper.piece import FOOTNOTE
+
     from .output import show
 
     for index, one in enumerate(made):
@@ -72,9 +74,8 @@ def _print(made: list[Reproduction]) -> None:
             click.echo()
         parts: list[Text | Padding] = []
         for finding in one.findings:
-            style = {"holds": "bold green", "does not hold": "bold red"}.get(finding.verdict, "bold yellow")
-            parts.append(Text.assemble((f"{finding.verdict}: ", style), finding.claim))
+            style = "green" if finding.good == finding.of else "red" if 2 * finding.good < finding.of else "yellow"
+            parts.append(Text.assemble((f"{finding.verdict}: ", f"bold {style}"), finding.claim))
             parts.append(Padding.indent(Text(f"found: {finding.found}", style="dim"), 2))
-        if one.piece.remark:
-            parts.append(Text(one.piece.remark))
+        parts += [Text(part) for part in (one.piece.remark, FOOTNOTE if one is made[-1] else "") if part]
         show(Text(one.piece.title, style="bold"), Group(*parts))

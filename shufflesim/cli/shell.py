@@ -11,6 +11,8 @@ from typing import Any, ClassVar
 
 import click
 
+from shufflesim._resumable import WorkerLostError
+
 BAD_INPUT = 2
 INTERRUPTED = 130
 # What a shell reports for a command that a closed pipe has stopped: 128 + SIGPIPE.
@@ -25,11 +27,13 @@ class Interrupted(click.ClickException):
 
 @contextmanager
 def resumable(out: Path) -> Iterator[None]:
-    """Of a command that goes on from a folder: Ctrl-C says so, and a folder that cannot be written is bad input."""
+    """Of a command that goes on from a folder: an interruption says so, and a folder that cannot be written is bad input."""
     try:
         yield
     except KeyboardInterrupt:
         raise Interrupted(f"interrupted; the same command goes on from what is in {str(out)!r}") from None
+    except WorkerLostError as error:
+        raise Interrupted(f"{error}; the same command goes on from what is in {str(out)!r}") from None
     except OSError as error:
         raise click.UsageError(f"--out must be a writable folder, got {str(out)!r}: {error.strerror}") from error
 

@@ -5,7 +5,6 @@ A task is one example for one number of users.
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import catalogue
 from .._checks import check_delta, check_integer, check_number, nearest
-from .._resumable import digest, library_code, resume
+from .._resumable import digest, library_code, resume, source_of
 from ..bounds import Claim, Crowd, VariationRatio, claims_of
 from ..bounds import epsilon as epsilon_at
 from ..protocol import Protocol
@@ -77,8 +76,7 @@ class Task:
     def key(self) -> str:
         """Hash of the task, of what its example is made of, and of the code."""
         x = self.subject
-        own = inspect.getsourcefile(type(x))
-        return digest(asdict(self), type(x).__module__, repr(x), library_code(*([Path(own).resolve()] if own else [])))
+        return digest(asdict(self), type(x).__module__, repr(x), library_code(*source_of(x)))
 
     def rows(self) -> list[dict[str, Any]]:
         """One row a bound; what goes wrong is a row as well."""

@@ -53,8 +53,10 @@ def chosen(*names: str) -> list[Piece]:
     for name, piece in PIECES.items():
         groups.setdefault(name.partition("-")[0], []).append(piece)
     known = groups | {name: [piece] for name, piece in PIECES.items() if name not in groups}
+    if not names:
+        raise ValueError("names must be of figures, such as fig1, or all, got none")
     for name in names:
-        if name not in known:
+        if not isinstance(name, str) or name not in known:
             raise ValueError(f"names must be of figures, such as fig1, or all, got {name!r}; {nearest(str(name), known)}")
     return list({piece.name: piece for name in names for piece in known[name]}.values())
 
@@ -83,7 +85,7 @@ def reproduce(
     Raises
     ------
     ValueError
-        For an unknown name, or `workers` < 1.
+        For an unknown name, a folder that is none, or `workers` < 1.
 
     Examples
     --------
@@ -92,6 +94,8 @@ def reproduce(
     ('holds', 55)
     """
     pieces = chosen(*names)
+    if folder is not None and (str(folder) == "" or not Path(folder).is_dir()):
+        raise ValueError(f"folder must be an existing folder, got {str(folder)!r}")
     with tempfile.TemporaryDirectory() as elsewhere:
         place = Path(elsewhere if folder is None else folder)
         tables: dict[str, Rows] = {}

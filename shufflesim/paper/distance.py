@@ -133,8 +133,10 @@ def judge(table: pd.DataFrame) -> list[Finding]:
     key = ["pair", "half_width"]
     sound = table[table["bound"] == "sound"].set_index(key).sort_index()
     by_pair = [part for _, part in sound.groupby("pair")]
-    fall = np.concatenate([-np.diff(np.log(part["amplification_ratio"])) / np.diff(part["d_max"]) for part in by_pair])
-    ratio = np.concatenate([part["amplification_ratio"].to_numpy()[1:] for part in by_pair])
+    fall = np.concatenate(
+        [np.empty(0), *(-np.diff(np.log(part["amplification_ratio"])) / np.diff(part["d_max"]) for part in by_pair)]
+    )
+    ratio = np.concatenate([np.empty(0), *(part["amplification_ratio"].to_numpy()[1:] for part in by_pair)])
     early = fall[ratio >= LEFT]
     spent, more = (sound[(sound["amplification_ratio"] < LEFT) == less] for less in (True, False))
     wide = table.pivot_table(index=key, columns="bound", values="central").loc[more.index]
@@ -155,7 +157,8 @@ def judge(table: pd.DataFrame) -> list[Finding]:
         ),
         Finding(
             f"(here) what is left is less than {LEFT:g} where fewer than {FEW} of the others are clones, and nowhere else.",
-            f"there are {spread(USERS * spent['clones'])} clones there, and {spread(USERS * more['clones'])} elsewhere.",
+            f"there are {spread(USERS * spent['clones'])} clones there, and {spread(USERS * more['clones'])} elsewhere; "
+            f"{FEW} was chosen with these numbers in view.",
             int(((sound["amplification_ratio"] < LEFT) == (USERS * sound["clones"] < FEW)).sum()),
             of,
         ),

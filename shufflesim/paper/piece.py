@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 # Columns of a line of text, dots per inch of a png.
 TEXT_WIDTH, DPI = 100, 150
+FOOTNOTE = (
+    "Claims with (here) are questions of this library's own; so are the values of n, d and eps, and from where on a claim about "
+    "an approximate number counts as true."
+)
 
 
 @dataclass(frozen=True)
@@ -27,7 +31,7 @@ class Finding:
     Attributes
     ----------
     claim : str
-        What the paper says (or, with "here", what this library says).
+        What the paper says or, with "(here)", a question of this library's own, whatever the answer.
     found : str
         What the numbers of the table say, in words.
     good, of : int
@@ -41,10 +45,12 @@ class Finding:
 
     @property
     def verdict(self) -> str:
-        """Holds, does not hold, or holds in some of the places."""
+        """Holds, does not hold, or holds in some of the places (mostly fails, if in less than half)."""
         if self.good == self.of:
             return "holds"
-        return f"holds in {self.good} of {self.of}" if self.good else "does not hold"
+        if not self.good:
+            return "does not hold"
+        return f"{'mostly fails, ' if 2 * self.good < self.of else ''}holds in {self.good} of {self.of}"
 
 
 @dataclass(frozen=True)
@@ -84,7 +90,7 @@ class Piece:
         Raises
         ------
         ValueError
-            If no case has them.
+            If no case has them, or none of those has a row.
 
         Examples
         --------
@@ -95,11 +101,15 @@ class Piece:
         """
         import pandas as pd
 
-        cases = [case for case in self.cases if wanted.items() <= case.items()]
+        single = all(isinstance(value, (int, float, str)) for value in wanted.values())
+        cases = [case for case in self.cases if single and wanted.items() <= case.items()]
+        rows = [row for case in cases for row in Case(self, case).rows()]
+        if cases and not rows:
+            raise ValueError(f"wanted must be arguments of a case of {self.name} that has rows, got {wanted!r}; {self.remark}")
         if not cases:
             known = {name: list(dict.fromkeys(case[name] for case in self.cases)) for name in self.cases[0]}
             raise ValueError(f"wanted must be arguments of a case of {self.name}, got {wanted!r}; there are {known!r}")
-        return Reproduction(self, pd.DataFrame([row for case in cases for row in Case(self, case).rows()]))
+        return Reproduction(self, pd.DataFrame(rows))
 
 
 @dataclass(frozen=True)
@@ -144,8 +154,8 @@ class Reproduction:
 
     @property
     def findings(self) -> list[Finding]:
-        """Claims, with what the table says of them."""
-        return self.piece.judge(self.table)
+        """Claims, with what the table says of them; without those that it says nothing of."""
+        return [finding for finding in self.piece.judge(self.table) if finding.of]
 
     def plot(self) -> Figure:
         """The picture; not registered with pyplot."""
@@ -158,13 +168,13 @@ class Reproduction:
         """Claims, numbers and verdicts, for a terminal."""
         parts = [f"{self.piece.title} (shufflesim {__version__})"]
         parts += [f"Claim: {f.claim}\nFound: {f.found}\nSo the claim {f.verdict}." for f in self.findings]
-        if self.piece.remark:
-            parts.append(self.piece.remark)
+        parts += [part for part in (self.piece.remark, FOOTNOTE) if part]
         filled = ["\n".join(textwrap.fill(line, TEXT_WIDTH) for line in part.splitlines()) for part in parts]
         return "\n\n".join(filled) + "\n"
 
-    def save(self, folder: Path) -> list[Path]:
+    def save(self, folder: str | Path) -> list[Path]:
         """Write csv, png, pdf and txt named after the piece; the same table gives the same bytes."""
+        folder = Path(folder)
         files = [folder / f"{self.piece.name}.{ending}" for ending in ("csv", "png", "pdf", "txt")]
         # One file at a time under another name: an interrupted run leaves no half of one.
         with tempfile.TemporaryDirectory(dir=folder, prefix=".") as there:
@@ -188,5 +198,9 @@ def spread(values: Any, unit: str = "") -> str:
     """Smallest, median and largest of several numbers, in words."""
     import numpy as np
 
+    if not len(values):
+        return "nothing"
     low, middle, high = (float(v) for v in np.quantile(np.asarray(values, dtype=float), [0, 0.5, 1]))
+    if f"{low:.3g}" == f"{high:.3g}":
+        return f"{low:.3g}{unit}"
     return f"{low:.3g}{unit} to {high:.3g}{unit}, median {middle:.3g}{unit}"

@@ -18,6 +18,7 @@ from .._resumable import Rows
 from ..bounds import VariationRatio, epsilon
 from ..domains import Array
 from ..mechanisms import KSubset
+from ..plots import COLOURS, POINT_MARKERS
 from .pictures import DOTTED, SOLID, legend_below, line, panels
 from .piece import Finding, Piece, spread
 
@@ -27,12 +28,12 @@ if TYPE_CHECKING:
 
 USERS, BISECTIONS = (10**4, 10**5, 10**6, 10**7, 10**8, 10**12), (10, 20)
 # The longest that Algorithm 1 may take in full; beyond it, chunks of one delta are timed, and scaled.
-SECONDS = 20.0
+SECONDS = 40.0
 CHUNK, CHUNKS = 100_000, 10
 ENGINE_RUNS = 9
 EPSILON, CATEGORIES = 3.0, 128
 # Growth of time from n to 10 n that is called linear, and where it is looked at; seconds that nobody waits for.
-LINEAR, LINEAR_FROM = (5.0, 20.0), 10**5
+LINEAR, LINEAR_FROM = (5.0, 20.0), 10**4
 INTERACTIVE = 0.1
 
 
@@ -141,8 +142,10 @@ def draw(table: pd.DataFrame) -> Figure:
     figure.set_size_inches(6.5, 4.6)
     for place, (bisections, part) in enumerate(table.groupby("bisections")):
         curve = part.sort_values("n")
-        label = f"Algorithm 1, T = {bisections}"
+        label = f"Algorithm 1, T = {bisections} (filled: run in full)"
         line(ax, curve["n"].to_numpy(), curve["algorithm1_seconds"].to_numpy(), place, label, DOTTED)
+        full = curve[curve["algorithm1"] == "in full"]
+        ax.plot(full["n"], full["algorithm1_seconds"], POINT_MARKERS[place], color=COLOURS[place], markersize=5)
     engine = table[table["bisections"] == table["bisections"].max()].sort_values("n")
     for place, bound in enumerate(("published", "sound"), start=2):
         line(ax, engine["n"].to_numpy(), engine[f"{bound}_seconds"].to_numpy(), place, f"engine, {bound}", SOLID)
@@ -155,24 +158,30 @@ def judge(table: pd.DataFrame) -> list[Finding]:
     """Growth of both with n, their ratio, and whether they agree."""
     wide = table.pivot_table(index="n", columns="bisections", values="algorithm1_seconds")
     full = table[table["algorithm1"] == "in full"]
-    large = table[table["n"] >= LINEAR_FROM]
+    # What was scaled by n grows with n whatever is true.
+    large = full[full["n"] >= LINEAR_FROM]
     pairs = large.merge(large.assign(n=large["n"] // 10), on=["n", "bisections"], suffixes=("", "_next"))
     growth = (pairs["algorithm1_seconds_next"] / pairs["algorithm1_seconds"]).to_numpy()
     engine = table["published_seconds"]
-    times = [f"n = {n:.0e}: {seconds:.3g} s" for n, seconds in wide.max(axis=1).items()]
+    scaled = set(table.loc[table["algorithm1"] != "in full", "n"])
+    times = [
+        f"n = {n:.0e}: {' and '.join(f'{s:.3g}' for s in wide.loc[[n]].to_numpy()[0])} s{' (*)' if n in scaled else ''}"
+        for n in wide.index
+    ]
     ratio = table["algorithm1_seconds"] / engine
     return [
         Finding(
             "the time of Algorithm 1 is linear in n.",
-            f"for ten times the users it takes {spread(growth)} times as long (from {LINEAR_FROM:.0e} users on); with "
-            f"T = {wide.columns.max()}: {', '.join(times)}. Counted as true between {LINEAR[0]:g} and {LINEAR[1]:g}.",
+            f"where it was run in full, ten times the users take {spread(growth)} times as long; counted as true between "
+            f"{LINEAR[0]:g} and {LINEAR[1]:g}. With T = {' and '.join(map(str, wide.columns))}, {', '.join(times)}. "
+            "(*) At least one of the two was scaled from a part.",
             int(((growth >= LINEAR[0]) & (growth <= LINEAR[1])).sum()),
             len(growth),
         ),
         Finding(
             f"(here) the engine answers within {INTERACTIVE:g} s whatever n is, with a bracket that is 1e-6 wide.",
             f"published {spread(1e3 * engine, ' ms')}; sound {spread(1e3 * table['sound_seconds'], ' ms')}; Algorithm 1 takes "
-            f"{spread(ratio)} times as long.",
+            f"{spread(ratio[full.index])} times as long where it was run in full, and would take up to {ratio.max():.2g} times.",
             int((table[["published_seconds", "sound_seconds"]].max(axis=1) <= INTERACTIVE).sum()),
             len(table),
         ),
