@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -12,7 +12,7 @@ from scipy import special
 
 from ._checks import SIZE_MAX, check_delta, check_integer, check_number
 from ._sampling import child, seed_root
-from .domains import Array, Blocks, Categories, Counts, Histogram, Stream
+from .domains import Array, Blocks, Categories, Counts, Domain, Histogram, Stream
 from .population import Population, Received, Senders
 from .protocol import Protocol
 from .protocols import SingleMessage
@@ -181,34 +181,19 @@ def simulate(
     started = time.perf_counter()
     senders = None if population is None else Senders(population, protocol, np.random.default_rng(child(root, COMMON)))
     crowd = Received()
-    aggregate: Any = 0
-    messages: float = 0
     if isinstance(data, Counts):
         if method != "counts":
             raise ValueError(f"method must be 'counts' for data given as Counts, got {method!r}")
-        n, labels = data.n, protocol.domain.labels
         groups = data.groups(protocol.domain)
-        total = protocol.domain.grouped_total(*groups)
+        n, total, labels = data.n, protocol.domain.grouped_total(*groups), protocol.domain.labels
     else:
-        n, total, reported = 0, np.array(0), 0
-        blocks, histogram = Blocks(data, protocol.domain, block), Histogram()
-        for index, part in enumerate(blocks):
-            n += len(part)
-            total = total + protocol.domain.total(part)
-            if method == "users":
-                sums, sent = _run_block(protocol, part, child(root, index), senders, crowd)
-                aggregate = aggregate + sums
-                messages += sent
-            elif not isinstance(protocol.domain, Categories):
-                histogram.add(part)
-            if progress is not None and n - reported >= chunk:
-                reported = n
-                progress(n)
-        if progress is not None and n > reported:
-            progress(n)
-        labels = blocks.labels
-        if method == "counts":
-            groups = (np.arange(protocol.domain.d), total) if isinstance(protocol.domain, Categories) else histogram.groups()
+        blocks = Blocks(data, protocol.domain, block)
+        told = _told(blocks, chunk, progress)
+        if method == "users":
+            total, aggregate, messages = _run_users(protocol, told, root, senders, crowd)
+        else:
+            total, groups = _histogram(protocol.domain, told)
+        n, labels = blocks.n, blocks.labels
     if method == "counts":
         aggregate, messages = _draw_counts(protocol, groups, n, root)
     if population is None:
@@ -272,6 +257,39 @@ def _repeated(
     assert first is not None  # run 0 brings it
     about = first.protocol, first.n, first.delta, first.confidence, first.labels, first.truth, first.variance
     return Repeats(*about, sums[0], sums[1], sums[2], rmses, root.entropy, root.spawn_key)
+
+
+def _told(blocks: Blocks, chunk: int, progress: Callable[[int], None] | None) -> Iterator[Array]:
+    """The same blocks, with calls of `progress` when they have been worked on."""
+    reported = 0
+    for block in blocks:
+        yield block
+        if progress is not None and blocks.n - reported >= chunk:
+            reported = blocks.n
+            progress(reported)
+    if progress is not None and blocks.n > reported:
+        progress(blocks.n)
+
+
+def _run_users(
+    protocol: Protocol, blocks: Iterable[Array], root: np.random.SeedSequence, senders: Senders | None, crowd: Received
+) -> tuple[Array, Array, float]:
+    """Summary of the data, aggregate and number of messages, summed over blocks."""
+    total, aggregate, messages = np.array(0), np.array(0), 0.0
+    for index, part in enumerate(blocks):
+        sums, sent = _run_block(protocol, part, child(root, index), senders, crowd)
+        total, aggregate, messages = total + protocol.domain.total(part), aggregate + sums, messages + sent
+    return total, aggregate, messages
+
+
+def _histogram(domain: Domain, blocks: Iterable[Array]) -> tuple[Array, tuple[Array, Array]]:
+    """Summary of the data, and different values with the number of users who hold each."""
+    total, histogram = np.array(0), Histogram()
+    for part in blocks:
+        total = total + domain.total(part)
+        if not isinstance(domain, Categories):
+            histogram.add(part)
+    return total, (np.arange(domain.d), total) if isinstance(domain, Categories) else histogram.groups()
 
 
 def _run_block(

@@ -304,7 +304,7 @@ def test_empty_files():
     pd.DataFrame({"c": pd.array([], dtype="int8")}).to_parquet("e.parquet")
     Path("nothing.csv").touch()
     for source in ("e.csv", "e.parquet"):
-        assert "data must hold at least one user, got none" in message(GRR(1.0, 5), source)
+        assert message(GRR(1.0, 5), source) == "data must hold at least one user, got none"
         with pytest.raises(ValueError, match="the column must have at least one value, got none"):
             ss.categorical(ss.Stream(source))
     assert "must start with the names of its columns, got an empty line in 'nothing.csv'" in message(GRR(1.0, 5), "nothing.csv")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,8 @@ class Blocks:
 
     Attributes
     ----------
+    n : int
+        Users of the blocks so far.
     labels : ndarray
         What the data bring along for `Domain.labels`; known when the first block is.
 
@@ -41,27 +44,35 @@ class Blocks:
     def __init__(self, data: Any, domain: Domain, size: int) -> None:
         self._data, self._domain, self._size = data, domain, size
         self.labels: Array = np.empty(0)
+        self.n = 0
 
     def __iter__(self) -> Iterator[Array]:
         """Validated values, shape (size, ...), in C order, so that sums over them are always taken in the same way."""
-        domain, held, rows, n = self._domain, [], 0, 0
-        for batch in self._batches():
-            values = domain.collect(batch, n)
-            start = 0
-            while start < len(values):
-                stop = min(start + self._size - rows, len(values))
-                held.append(domain.validate(values[start:stop], n + start))
-                rows += stop - start
-                start = stop
-                if rows == self._size:
-                    yield _joined(held)
-                    held, rows = [], 0
-            n += len(values)
+        held: list[Array] = []
+        rows = 0
+        for part in self._parts():
+            held.append(part)
+            rows += len(part)
+            if rows == self._size:
+                self.n += rows
+                yield _joined(held)
+                held, rows = [], 0
         if held:
+            self.n += rows
             yield _joined(held)
-        if not n:
-            once = " (an iterator can be read only once)" if isinstance(self._data, Stream) else ""
+        if not self.n:
+            once = " (an iterator can be read only once)" if isinstance(self._data, Stream) and self._data.once else ""
             raise ValueError(f"data must hold at least one user, got none{once}")
+
+    def _parts(self) -> Iterator[Array]:
+        """Validated values, cut where batches end and where blocks end."""
+        first = 0
+        for batch in self._batches():
+            values = self._domain.collect(batch, first)
+            ends = [*range(self._size - first % self._size, len(values), self._size), len(values)]
+            for start, stop in pairwise([0, *ends]):
+                yield self._domain.validate(values[start:stop], first + start)
+            first += len(values)
 
     def _batches(self) -> Iterator[Any]:
         """The data in pieces whose labels are those of the first one."""

@@ -112,9 +112,14 @@ class Stream:
             return int(self.tables.rows or 0)
         return sum(len(frame) for frame in self._read(labelled=True))
 
+    @property
+    def once(self) -> bool:
+        """Whether it can be read only once."""
+        return isinstance(self.source, Iterator)
+
     def refuse_once(self, why: str) -> None:
         """An iterator where data are read more than once."""
-        if isinstance(self.source, Iterator):
+        if self.once:
             raise ValueError(f"data must be files or a dataset {why}, got an iterator, which can be read only once")
 
     def encoded(self, categories: Any) -> Stream:
