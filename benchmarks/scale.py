@@ -1,7 +1,8 @@
 """Speed and peak memory of a simulation on data that are read batch by batch: 10^8 users on disk, 0.1 GB of temporary space.
 
-Measured on two shared cores of an x86-64 machine, each more than fully busy with other work, Python 3.11, NumPy 2.4, Arrow 26:
-GRR 1.2e7, LocalHash 1.0e7 users per second and core; peak resident memory 174 MiB, of which 120-155 MiB are the libraries'.
+Measured on two shared cores of an x86-64 machine, busy with other work, Python 3.11, NumPy 2.4, Arrow 26: GRR 1.6e7 and
+LocalHash 1.3e7 users per second and core (one array in memory: 2.3e7 and 1.7e7); peak resident memory 179 MiB, of which the
+libraries take 122 MiB.
 """
 
 import subprocess

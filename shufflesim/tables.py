@@ -17,7 +17,7 @@ from .sources import agree, files, footer, read, reading, reason
 
 SUFFIXES = (".csv", ".csv.gz", ".parquet")
 # Rows of a batch, and numbers in one that has many columns.
-BATCH_ROWS = 2**16
+BATCH_ROWS = 2**18
 BATCH_CELLS = 2**22
 
 

@@ -204,6 +204,14 @@ def test_rows_with_missing_values_can_be_left_out(source, folder, table):
     assert stream.dropped == (table["x"] <= 0).sum() == USERS - stream.users
 
 
+def test_other_functions_take_a_stream_or_refuse_it(folder, table):
+    stream, options = ss.Stream(folder, "code"), {"attack": "maximal-gain", "target": 3, "delta": 1e-6, "seed": 1}
+    one, two = (ss.robustness([GRR(1.0, 5)], data, [0, 0.1], **options) for data in (table["code"], stream))
+    pd.testing.assert_frame_equal(one, two, check_exact=True)
+    with pytest.raises(ValueError, match="data must be an array, of which users are drawn, got Stream"):
+        ss.error_grid([GRR(1.0, 5)], [100], [1.0], delta=1e-6, data=stream)
+
+
 # Histograms of what is no category
 
 

@@ -52,7 +52,7 @@ class Stream:
 
     Notes
     -----
-    Memory: a batch of at most 65,536 rows (2 MiB of a csv file), a row group of a dataset (whose reader is Arrow's own), or what
+    Memory: a batch of at most 262,144 rows (2 MiB of a csv file), a row group of a dataset (whose reader is Arrow's own), or what
     an iterator gives at once. Categories are looked up in a list that is held.
 
     Examples
