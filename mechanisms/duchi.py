@@ -158,7 +158,7 @@ class Duchi(SignVectors):
 
     @property
     def bits(self) -> float:
-        """dim."""
+        """One bit a coordinate."""
         return float(self.dim)
 
     def randomize(self, values: Array, rng: np.random.Generator) -> Array:

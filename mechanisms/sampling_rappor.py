@@ -146,7 +146,7 @@ class SamplingRAPPOR(SetRandomizer):
 
     @property
     def bits(self) -> float:
-        """d."""
+        """One bit an item."""
         return float(self.d)
 
     def randomize(self, values: Array, rng: np.random.Generator) -> Array:

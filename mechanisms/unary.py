@@ -49,7 +49,7 @@ class _Unary(CategoricalRandomizer):
 
     @property
     def bits(self) -> float:
-        """d."""
+        """One bit a category."""
         return float(self.d)
 
     def valid(self, reports: Array) -> Array:

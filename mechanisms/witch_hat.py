@@ -205,7 +205,7 @@ class _Hat:
 
     @property
     def shrinkage(self) -> float:
-        """h."""
+        """The factor h by which reports are nearer to 0 on average."""
         return 2 / self.slope * float(special.gammainc(2, self.m)) / self.total
 
     @property

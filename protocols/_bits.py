@@ -25,7 +25,7 @@ class Bits(Protocol):
 
     @property
     def bits_per_message(self) -> float:
-        """1."""
+        """One bit."""
         return 1.0
 
     def retargeted(self, epsilon: float, delta: float, n: int) -> Self:

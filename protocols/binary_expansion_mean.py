@@ -121,12 +121,12 @@ class BinaryExpansionMean(Protocol):
 
     @property
     def length(self) -> int:
-        """D."""
+        """Coordinates D of a vector."""
         return 1 if self.dim is None else self.dim
 
     @property
     def chosen(self) -> int:
-        """s."""
+        """Coordinates s that a user reports."""
         return self.length if self.sampled is None else self.sampled
 
     @cached_property

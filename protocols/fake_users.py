@@ -121,12 +121,12 @@ class FakeUsers(Protocol):
 
     @property
     def messages_per_user(self) -> float:
-        """k + 1."""
+        """Fakes and the own message: k + 1."""
         return float(1 + self.fakes)
 
     @property
     def bits_per_message(self) -> float:
-        """d."""
+        """One bit a category: d."""
         return float(self.d)
 
     @property

@@ -128,7 +128,7 @@ class RecursiveSum(Protocol):
 
     @property
     def messages_per_user(self) -> float:
-        """m."""
+        """One message a digit: m."""
         return float(len(self.precisions))
 
     @property

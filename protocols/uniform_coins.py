@@ -76,12 +76,12 @@ class UniformCoins(Bits):
 
     @property
     def width(self) -> int:
-        """k + 1."""
+        """Coins and the own message: k + 1."""
         return 1 + self.coins
 
     @property
     def messages_per_user(self) -> float:
-        """k + 1."""
+        """Coins and the own message: k + 1."""
         return float(1 + self.coins)
 
     def blanket(self, crowd: Crowd) -> MessageCount:

@@ -81,7 +81,7 @@ class SampledRandomizer(Randomizer):
 
     @property
     def bits(self) -> float:
-        """64."""
+        """As a double: 64."""
         return 64.0
 
     def posterior(self, reports: Array) -> Array:
@@ -190,7 +190,7 @@ class Sampled(SampledRandomizer):
 
     @property
     def bits(self) -> float:
-        """As given."""
+        """The parameter `report_bits`."""
         return float(self.report_bits)
 
     def randomize(self, values: Array, rng: np.random.Generator) -> Array:

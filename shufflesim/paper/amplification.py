@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from .. import mechanisms
 from .._resumable import Rows
 from ..bounds import bound_table
-from .pictures import DASHED, DOTTED, SOLID, legend_below, line, panels, power
+from .pictures import DASHED, DOTTED, SOLID, panels_of_bounds
 from .piece import Finding, Piece, spread
 
 if TYPE_CHECKING:
@@ -83,23 +83,10 @@ def rows(mechanism: str, n: int, d: int, epsilon: float) -> Rows:
 
 def draw(table: pd.DataFrame) -> Figure:
     """One panel for each n and d; amplification ratios on a common logarithmic scale."""
-    cells = [(n, d) for n in sorted(table["n"].unique()) for d in sorted(table["d"].unique())]
-    columns = table["d"].nunique()
-    drawn = [entry for entry in DRAWN if entry[0] in set(table["bound"])]
-    figure, axes = panels(len(cells) // columns, columns, len(drawn), 3, sharex=True, sharey="row")
-    for ax, (n, d) in zip(axes, cells, strict=True):
-        here = table[(table["n"] == n) & (table["d"] == d)]
-        for place, (bound, style, label) in enumerate(drawn):
-            curve = here[here["bound"] == bound].sort_values("epsilon")
-            width = 2.6 if bound == "sound" else 1.3
-            line(ax, curve["epsilon"].to_numpy(), curve["amplification_ratio"].to_numpy(), place, label, style, width)
-        ax.set(yscale="log")
-        ax.set_title(f"n = {power(n)}, d = {d:,}", fontsize="small")
-    for ax in axes[-columns:]:
-        ax.set_xlabel("local eps")
-    for ax in axes[::columns]:
-        ax.set_ylabel("amplification ratio")
-    legend_below(figure, axes)
+    across, what = ("epsilon", "local eps"), ("amplification_ratio", "amplification ratio")
+    figure, axes = panels_of_bounds(table, ("n", "d"), across, what, DRAWN, sharey="row")
+    for ax in axes:
+        ax.set_yscale("log")
     return figure
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from .._resumable import Rows
 from ..bounds import VariationRatio, bound_table
 from ..protocols import FakeUsers
-from .pictures import DASHED, DOTTED, SOLID, legend_below, line, panels, power
+from .pictures import DASHED, DOTTED, SOLID, panels_of_bounds
 from .piece import Finding, Piece, spread
 
 if TYPE_CHECKING:
@@ -79,25 +79,10 @@ def _rows(table: pd.DataFrame, target: float, **own: Any) -> Rows:
 
 def draw(table: pd.DataFrame) -> Figure:
     """One panel for each n and number of bins."""
-    fixed = ["d", "n"] if "d" in table else ["n"]
-    cells = [part for _, part in table.groupby(fixed)]
-    columns = table["n"].nunique()
-    figure, axes = panels(len(cells) // columns, columns, len(DRAWN), 3, sharex=True, sharey=True)
-    for ax, here in zip(axes, cells, strict=True):
-        for place, (bound, style, label) in enumerate(DRAWN):
-            curve = here[(here["bound"] == bound) & (here["extra_ratio"] > 0)].sort_values("target")
-            if len(curve):
-                width = 2.6 if bound == "sound" else 1.3
-                line(ax, curve["target"].to_numpy(), curve["extra_ratio"].to_numpy(), place, label, style, width)
-        where = {name: int(here[name].iloc[0]) for name in fixed}
-        bins = f", d = {where['d']:,}" if "d" in where else ""
-        ax.set_title(f"n = {power(where['n'])}{bins}", fontsize="small")
+    across, what = ("target", "eps' of the original analysis"), ("extra_ratio", "extra amplification ratio")
+    figure, axes = panels_of_bounds(table, ("d", "n") if "d" in table else ("n",), across, what, DRAWN)
+    for ax in axes:
         ax.set(xlim=(0, LARGEST + 0.05), ylim=(0, None))
-    for ax in axes[-columns:]:
-        ax.set_xlabel("eps' of the original analysis")
-    for ax in axes[::columns]:
-        ax.set_ylabel("extra amplification ratio")
-    legend_below(figure, axes)
     return figure
 
 

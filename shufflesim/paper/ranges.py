@@ -9,7 +9,7 @@ from .._resumable import Rows
 from ..bounds import Bounded, VariationRatio, epsilon
 from ..bounds.api import amplification_ratio
 from ..mechanisms import HierarchicalGRR
-from .pictures import DASH_DOT, DASHED, DOTTED, SOLID, legend_below, line, panels, power
+from .pictures import DASH_DOT, DASHED, DOTTED, SOLID, panels_of_bounds
 from .piece import Finding, Piece, spread
 
 if TYPE_CHECKING:
@@ -82,22 +82,10 @@ def overwritten(epsilon0: float, d: int) -> float:
 
 def draw(table: pd.DataFrame) -> Figure:
     """One panel for each d and n; amplification ratios on a common logarithmic scale."""
-    cells = [(d, n) for d in sorted(table["d"].unique()) for n in sorted(table["n"].unique())]
-    columns = table["n"].nunique()
-    figure, axes = panels(len(cells) // columns, columns, len(DRAWN), 2, sharex=True, sharey=True)
-    for ax, (d, n) in zip(axes, cells, strict=True):
-        here = table[(table["d"] == d) & (table["n"] == n)]
-        for place, (bound, style, label) in enumerate(DRAWN):
-            curve = here[here["bound"] == bound].sort_values("epsilon0")
-            width = 2.6 if bound == "sound" else 1.3
-            line(ax, curve["epsilon0"].to_numpy(), curve["amplification_ratio"].to_numpy(), place, label, style, width)
-        ax.set(yscale="log")
-        ax.set_title(f"d = {d:,}, n = {power(n)}", fontsize="small")
-    for ax in axes[-columns:]:
-        ax.set_xlabel("local eps")
-    for ax in axes[::columns]:
-        ax.set_ylabel("amplification ratio")
-    legend_below(figure, axes, 2)
+    across, what = ("epsilon0", "local eps"), ("amplification_ratio", "amplification ratio")
+    figure, axes = panels_of_bounds(table, ("d", "n"), across, what, DRAWN, legend_columns=2)
+    for ax in axes:
+        ax.set_yscale("log")
     return figure
 
 
