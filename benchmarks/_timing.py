@@ -1,7 +1,9 @@
 """Shared by the benchmarks: warm medians, and one line a figure."""
 
 import platform
+import resource
 import statistics
+import sys
 import time
 from collections.abc import Callable
 
@@ -27,3 +29,8 @@ def header(title: str) -> None:
 def line(name: str, figure: str, aim: str) -> None:
     """One figure beside its aim."""
     print(f"  {name:<62} {figure:>18}   aim: {aim}")
+
+
+def peak() -> int:
+    """Bytes of the largest resident set so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

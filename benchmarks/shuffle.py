@@ -4,7 +4,6 @@ Measured on two shared cores of an x86-64 machine, each more than fully busy wit
 99 s, 1.0e6 rows/s; peak resident memory 130 MiB above the 155 MiB of the libraries, with a bound of 256 MiB.
 """
 
-import resource
 import subprocess
 import sys
 import tempfile
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from _timing import header, line
+from _timing import header, line, peak
 from pyarrow import parquet
 
 from shufflesim import shuffle_stream
@@ -39,11 +38,6 @@ def checksum(path: Path) -> tuple[int, int]:
         for batch in file.iter_batches(BATCH):
             rows, total = rows + batch.num_rows, total + batch.column(0).to_numpy().sum(dtype=np.uint64)
     return rows, int(total)
-
-
-def peak() -> int:
-    """Bytes of the largest resident set so far."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def shuffle(source: Path, target: Path) -> None:

@@ -21,7 +21,7 @@ from .bounds import (
 )
 from .channel import Channel, ChannelRandomizer
 from .comparison import central_error, compare
-from .domains import Counts, Map, Plane, categorical
+from .domains import Counts, Map, Plane, Stream, categorical
 from .population import Population
 from .protocol import Protocol
 from .randomizer import Randomizer
@@ -51,6 +51,7 @@ __all__ = [
     "SampledRandomizer",
     "Shuffler",
     "Simulation",
+    "Stream",
     "TwoLevel",
     "VariationRatio",
     "__version__",

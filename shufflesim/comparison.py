@@ -11,7 +11,7 @@ import numpy as np
 
 from ._checks import check_delta, check_number, check_target, check_users
 from .bounds import epsilon as epsilon_at
-from .domains import Box, Categories, Digits, Domain, Interval, Sets
+from .domains import Box, Categories, Digits, Domain, Interval, Sets, Stream
 from .protocol import Protocol
 from .protocols import SingleMessage
 from .randomizer import Randomizer
@@ -51,9 +51,10 @@ def compare(
         Probability in (0, 1).
     epsilon : float, optional
         Central eps that every candidate must keep, by its sound bound. By default the smallest that a candidate has as it is.
-    data : array_like, optional
-        Values to run each candidate on. Without it errors are the exact expected ones for example data of the domain; for counts
-        of categories the root mean square over categories is the same for all data.
+    data : array_like or Stream, or what it takes, optional
+        Values to run each candidate on; a stream is read once for each, so that it cannot be an iterator. Without data, errors
+        are the exact expected ones for example data of the domain; for counts of categories the root mean square over
+        categories is the same for all data.
     seed : int, optional
         Of the runs on `data`.
     progress : callable, optional
@@ -90,14 +91,17 @@ def compare(
     _one_domain(made)
     if n is None and data is None:
         raise ValueError("n must be given where there are no data, got None")
+    data = Stream.of(data)
+    if isinstance(data, Stream):
+        data.refuse_once("for compare, which runs every candidate on them")
     if data is not None and made:
         n = _number(n, data, made[0].domain)
     rows = []
     for done, candidate in enumerate(listed, start=1):
         if data is not None and n is None:
-            if not hasattr(data, "__len__"):
+            if not isinstance(data, Stream) and not hasattr(data, "__len__"):
                 raise ValueError(f"data must be values, one a user, got {data!r}")
-            n = len(data)
+            n = data.users if isinstance(data, Stream) else len(data)
         assert n is not None
         n = check_users(n)
         target = min(float(epsilon_at(p, n, delta)) for p in made) if epsilon is None else epsilon
@@ -226,7 +230,7 @@ def _plain(domain: Domain) -> Domain:
 
 
 def _number(n: int | None, data: Any, domain: Domain) -> int:
-    held = len(domain.collect(data))
+    held = data.users if isinstance(data, Stream) else len(domain.collect(data))
     if n is not None and check_users(n) != held:
         raise ValueError(f"n must be the number of data, {held}, or None, got {n}")
     return held

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -12,7 +12,7 @@ from scipy import special
 
 from ._checks import SIZE_MAX, check_delta, check_integer, check_number
 from ._sampling import child, seed_root
-from .domains import Array, Categories, Counts, Domain
+from .domains import Array, Blocks, Categories, Counts, Domain, Histogram, Stream
 from .population import Population, Received, Senders
 from .protocol import Protocol
 from .protocols import SingleMessage
@@ -94,9 +94,10 @@ def simulate(
     ----------
     protocol : Protocol or Randomizer
         A randomizer counts as the protocol in which everybody sends one report.
-    data : array_like, shape (n, ...), or Counts
+    data : array_like, shape (n, ...), or Stream, or what it takes, or Counts
         One value per user, in the protocol's domain: codes, numbers, or rows of `domain.shape`. Pandas objects keep their labels
-        in the result. For method "counts" also the histogram of any number of users, as `Counts`.
+        in the result. Data larger than memory: a folder of Parquet files, a list of files, an Arrow dataset, an iterator of
+        batches; `Stream` chooses columns. For method "counts" also the histogram of any number of users, as `Counts`.
     delta : float
         Probability, in (0, 1), for the privacy table.
     seed : int or numpy.random.SeedSequence, optional
@@ -114,7 +115,7 @@ def simulate(
     minimum_batch : int
         The shuffler releases nothing if fewer users than that have sent messages.
     repeats : int, optional
-        Number of independent runs on the same data; run r has child r of the seed.
+        Number of independent runs on the same data, which an iterator does not give twice; run r has child r of the seed.
     workers : int
         Processes that share the runs; the result does not depend on it.
     progress : callable, optional
@@ -128,13 +129,14 @@ def simulate(
     Raises
     ------
     ValueError
-        If a value is outside the protocol's domain, or an argument is out of range; the message names it.
+        If a value is outside the protocol's domain, an argument is out of range, or a file is damaged; the message names it. What
+        an iterator raises passes through.
 
     Notes
     -----
     Users are processed in blocks (65,536 users; fewer where reports are wide). Block k draws from child k of the seed, as
-    `SeedSequence.spawn` numbers them, so that the result depends on the seed and the data alone. Memory: the data, one
-    block's messages, and the additive aggregate.
+    `SeedSequence.spawn` numbers them, so that the result depends on the seed and the values alone, in one array or in any
+    batches. Memory: the data (one batch of a stream), one block's messages, and the additive aggregate.
 
     Examples
     --------
@@ -163,7 +165,10 @@ def simulate(
     root = seed_root(seed)
     workers = check_integer("workers", workers, low=1)
     chunk = BLOCK if chunk_size is None else check_integer("chunk_size", chunk_size, low=1)
+    data = Stream.of(data)
     if repeats is not None:
+        if isinstance(data, Stream):
+            data.refuse_once("for repeats")
         options = {"delta": delta, "method": method, "confidence": confidence, "population": population}
         options["minimum_batch"] = minimum_batch
         return _repeated(
@@ -174,33 +179,22 @@ def simulate(
     block = max(1, min(BLOCK, BLOCK_DRAWS // protocol.width))
 
     started = time.perf_counter()
+    senders = None if population is None else Senders(population, protocol, np.random.default_rng(child(root, COMMON)))
+    crowd = Received()
     if isinstance(data, Counts):
         if method != "counts":
             raise ValueError(f"method must be 'counts' for data given as Counts, got {method!r}")
-        n, values = data.n, np.empty(0)
         groups = data.groups(protocol.domain)
-        total = protocol.domain.grouped_total(*groups)
+        n, total, labels = data.n, protocol.domain.grouped_total(*groups), protocol.domain.labels
     else:
-        values = protocol.domain.collect(data)
-        n, total = len(values), np.array(0)
-    senders = None if population is None else Senders(population, protocol, np.random.default_rng(child(root, COMMON)))
-    crowd = Received()
-    aggregate: Any = 0
-    messages, reported = 0.0, 0
-    for index, start in enumerate(range(0, len(values), block)):
-        stop = min(start + block, n)
-        part = protocol.domain.validate(values[start:stop], start)
-        total = total + protocol.domain.total(part)
+        blocks = Blocks(data, protocol.domain, block)
+        told = _told(blocks, chunk, progress)
         if method == "users":
-            sums, sent = _run_block(protocol, part, child(root, index), senders, crowd)
-            aggregate = aggregate + sums
-            messages += sent
-        if progress is not None and (stop == n or stop - reported >= chunk):
-            reported = stop
-            progress(stop)
+            total, aggregate, messages = _run_users(protocol, told, root, senders, crowd)
+        else:
+            total, groups = _histogram(protocol.domain, told)
+        n, labels = blocks.n, blocks.labels
     if method == "counts":
-        if not isinstance(data, Counts):
-            groups = _grouped(protocol.domain, values, total)
         aggregate, messages = _draw_counts(protocol, groups, n, root)
     if population is None:
         crowd = Received(n, 0, 0)
@@ -213,7 +207,7 @@ def simulate(
         n=n,
         delta=delta,
         confidence=confidence,
-        labels=protocol.domain.labels_of(data),
+        labels=labels,
         truth=protocol.domain.truth(total, n),
         estimate=protocol.estimate(aggregate, counted),
         variance=protocol.variance(total, n),
@@ -265,6 +259,39 @@ def _repeated(
     return Repeats(*about, sums[0], sums[1], sums[2], rmses, root.entropy, root.spawn_key)
 
 
+def _told(blocks: Blocks, chunk: int, progress: Callable[[int], None] | None) -> Iterator[Array]:
+    """The same blocks, with calls of `progress` when they have been worked on."""
+    reported = 0
+    for block in blocks:
+        yield block
+        if progress is not None and blocks.n - reported >= chunk:
+            reported = blocks.n
+            progress(reported)
+    if progress is not None and blocks.n > reported:
+        progress(blocks.n)
+
+
+def _run_users(
+    protocol: Protocol, blocks: Iterable[Array], root: np.random.SeedSequence, senders: Senders | None, crowd: Received
+) -> tuple[Array, Array, float]:
+    """Summary of the data, aggregate and number of messages, summed over blocks."""
+    total, aggregate, messages = np.array(0), np.array(0), 0.0
+    for index, part in enumerate(blocks):
+        sums, sent = _run_block(protocol, part, child(root, index), senders, crowd)
+        total, aggregate, messages = total + protocol.domain.total(part), aggregate + sums, messages + sent
+    return total, aggregate, messages
+
+
+def _histogram(domain: Domain, blocks: Iterable[Array]) -> tuple[Array, tuple[Array, Array]]:
+    """Summary of the data, and different values with the number of users who hold each."""
+    total, histogram = np.array(0), Histogram()
+    for part in blocks:
+        total = total + domain.total(part)
+        if not isinstance(domain, Categories):
+            histogram.add(part)
+    return total, (np.arange(domain.d), total) if isinstance(domain, Categories) else histogram.groups()
+
+
 def _run_block(
     protocol: Protocol, part: Array, seed: np.random.SeedSequence, senders: Senders | None, crowd: Received
 ) -> tuple[Array, int]:
@@ -278,13 +305,6 @@ def _run_block(
     accepted = senders.accepted(shuffled)
     crowd.add(sent.present, sent.faulty, shuffled.shape[0] - accepted.shape[0])
     return protocol.aggregate(accepted), shuffled.shape[0]
-
-
-def _grouped(domain: Domain, values: Any, total: Array) -> tuple[Array, Array]:
-    """Validated data as (values, number of users who hold each)."""
-    if isinstance(domain, Categories):
-        return np.arange(domain.d), total
-    return np.unique(domain.validate(values), axis=0, return_counts=True)
 
 
 def _draw_counts(protocol: Protocol, groups: tuple[Array, Array], n: int, root: np.random.SeedSequence) -> tuple[Array, float]:

@@ -55,9 +55,9 @@ class Source:
 
 def files(path: Path) -> list[Path]:
     """A file, or the Parquet files of a folder in the order of their names."""
-    if ".csv" in path.suffixes:
-        raise ValueError(f"source must be a Parquet file or a folder of them, got {str(path)!r}")
     if not path.is_dir():
+        if ".csv" in path.suffixes:
+            raise ValueError(f"source must be a Parquet file or a folder of them, got {str(path)!r}")
         return [path]
     found = sorted(path.glob("*.parquet"))
     if not found:
@@ -67,7 +67,7 @@ def files(path: Path) -> list[Path]:
 
 def stored_rows(path: str | os.PathLike[str]) -> int:
     """Number of rows of a Parquet file or a folder of them, from their footers."""
-    return sum(_footer(file)[1].num_rows for file in files(Path(path)))
+    return sum(footer(file)[1].num_rows for file in files(Path(path)))
 
 
 def described(schema: Any) -> str:
@@ -103,16 +103,16 @@ def _same_schema(batches: Iterable[Any]) -> Iterator[Any]:
         if not isinstance(batch, (pa.Table, pa.RecordBatch)):
             raise ValueError(f"source must give Arrow batches or tables, got {type(batch).__name__} as item {index}")
         schema = batch.schema if schema is None else schema
-        _agree(schema, "item 0", batch.schema, f"item {index}")
+        agree(schema, "item 0", batch.schema, f"item {index}")
         yield pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
 
 
 def _from_files(paths: list[Path], columns: Iterable[str] | None, batch_bytes: int) -> Source:
-    whole, _ = _footer(paths[0])
+    whole, _ = footer(paths[0])
     rows = size = 0
     for path in paths:
-        schema, metadata = _footer(path)
-        _agree(whole, repr(str(paths[0])), schema, repr(str(path)))
+        schema, metadata = footer(path)
+        agree(whole, repr(str(paths[0])), schema, repr(str(path)))
         rows += metadata.num_rows
         size += sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))
     chosen = _chosen(whole, columns)
@@ -121,27 +121,33 @@ def _from_files(paths: list[Path], columns: Iterable[str] | None, batch_bytes: i
     # Encoded values can be smaller than decoded ones.
     size = max(size, rows * sum(_width(field.type) for field in schema))
     batch = max(1, min(BATCH_ROWS, batch_bytes * rows // max(1, size)))
-    return Source(schema, (table for path in paths for table in _read(path, names, batch)), rows, size)
+    return Source(schema, (table for path in paths for table in read(path, names, batch)), rows, size)
 
 
-def _footer(path: Path) -> tuple[Any, Any]:
+def footer(path: Path) -> tuple[Any, Any]:
     """Schema and metadata."""
-    with _reading(str(path)), parquet.ParquetFile(path) as file:
+    with reading(str(path)), parquet.ParquetFile(path) as file:
         return file.schema_arrow, file.metadata
 
 
-def _read(path: Path, columns: list[str] | None, batch_rows: int) -> Iterator[Any]:
-    """One file, a row group after the other, so that a damaged one can be named."""
-    with _reading(str(path)):
-        file = parquet.ParquetFile(path, buffer_size=READ_BYTES, page_checksum_verification=True)
+def read(path: Path, columns: list[str] | None, batch_rows: int, labels: Iterable[str] | None = None) -> Iterator[Any]:
+    """One file, a row group after the other, so that a damaged one can be named.
+
+    With `labels` (names of columns) text is checked, and comes as dictionaries in these columns.
+    """
+    with reading(str(path)):
+        texts = list(labels or ()) or None
+        file = parquet.ParquetFile(path, read_dictionary=texts, buffer_size=READ_BYTES, page_checksum_verification=True)
     with file:
         for group in range(file.metadata.num_row_groups):
             where, stated, found = f"{path}, row group {group}", file.metadata.row_group(group).num_rows, 0
-            with _reading(where):
+            with reading(where):
                 batches = file.iter_batches(batch_rows, row_groups=[group], columns=columns)
             while True:
-                with _reading(where):
+                with reading(where):
                     batch = next(batches, None)
+                    if batch is not None and labels is not None:
+                        batch.validate(full=True)
                 if batch is None:
                     break
                 found += batch.num_rows
@@ -152,7 +158,7 @@ def _read(path: Path, columns: list[str] | None, batch_rows: int) -> Iterator[An
 
 
 @contextmanager
-def _reading(where: str) -> Iterator[None]:
+def reading(where: str) -> Iterator[None]:
     """Whatever a reader says about a bad file, as one line that says where."""
     try:
         yield
@@ -178,7 +184,8 @@ def _chosen(schema: Any, columns: Iterable[str] | None) -> list[Any]:
     return names
 
 
-def _agree(schema: Any, first: str, other: Any, second: str) -> None:
+def agree(schema: Any, first: str, other: Any, second: str) -> None:
+    """Refuse two schemas that differ."""
     if not schema.equals(other, check_metadata=False):
         raise ValueError(f"source must have one schema, got {described(schema)} in {first} and {described(other)} in {second}")
 

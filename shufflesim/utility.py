@@ -12,7 +12,7 @@ from ._checks import check_delta, check_integer, check_number, check_users
 from ._sampling import child, seed_root
 from .bounds import UnreachableError, epsilon
 from .comparison import Candidate, calibrated, candidates_of
-from .domains import Array
+from .domains import Array, Stream
 from .protocol import Protocol
 from .simulation import REPEATS_MOST, simulate
 
@@ -115,6 +115,8 @@ def _drawn(found: Protocol, data: Any, n: int, seed: np.random.SeedSequence) -> 
     rng = np.random.default_rng(seed)
     if data is None:
         return found.domain.example(n, rng)
+    if isinstance(Stream.of(data), Stream):
+        raise ValueError(f"data must be an array, of which users are drawn, got {type(data).__name__}")
     held = found.domain.collect(data)
     chosen: Array = rng.integers(0, len(held), n)
     return held[chosen]

@@ -210,7 +210,7 @@ def test_missing_file_and_folder_are_refused():
     Path("folder.csv").mkdir()
     command = ["run", "grr", "-p", "epsilon=2", "--column", "city", *SETTINGS, "--data"]
     assert "cannot read 'nowhere.csv': No such file or directory" in refused(*command, "nowhere.csv")
-    assert "cannot read 'folder.csv': Is a directory" in refused(*command, "folder.csv")
+    assert "source must be a folder with *.parquet files, got none in 'folder.csv'" in refused(*command, "folder.csv")
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
@@ -257,7 +257,8 @@ def test_dropna_is_explicit_says_what_it_did_and_keeps_integers_exact():
     ]
     assert f"got {2**60 + 1}" in refused(*command, *SETTINGS)
     Path("gap.csv").write_text("c,x\n,1\nz,2\n")
-    assert "got 'z' in row 2" in refused(*command, *SETTINGS, "--data", "gap.csv")
+    command[command.index("data.parquet")] = "gap.csv"
+    assert "got 'z' in row 2" in refused(*command, *SETTINGS)
 
 
 # Numbers

@@ -13,6 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 import shufflesim as ss
@@ -73,6 +74,9 @@ def test_help_has_an_example(command):
 
 
 def test_the_examples_in_the_help_run():
+    Path("parts").mkdir()
+    pd.DataFrame({"city": ["A", "B"]}).to_parquet("parts/1.parquet")
+    Path("cities.txt").write_text("A\nB\n")
     for command in ("list", "bound", "run"):
         text = ok(command, "--help").stdout.replace("\\\n", "")
         for line in re.findall(r"\n +shufflesim (.*)", text):
@@ -145,6 +149,7 @@ def test_progress_goes_to_a_terminal_on_stderr_and_nowhere_else():
         assert process.wait() == 0
     os.close(ours)
     assert b"simulating" in shown
+    assert b"users/s" in shown
     quiet = subprocess.run(command, capture_output=True, text=True, check=True)
     assert quiet.stderr.startswith("shufflesim: note: ")
     assert quiet.stderr.count("\n") == 1

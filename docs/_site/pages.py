@@ -17,7 +17,7 @@ TOPICS = {
     "Bounds": ("epsilon", "delta", "bound_table", "bound_curve", "calibrate", "compose", "Round", "renyi", "Bracket"),
     "Declarations and pairs": ("VariationRatio", "LaplacePair", "PlanarLaplacePair", "TwoLevel"),
     "Simulation": ("simulate", "Simulation", "Repeats", "error_grid", "sweep", "compare", "central_error"),
-    "Data": ("categorical", "Counts", "Map", "Plane"),
+    "Data": ("categorical", "Stream", "Counts", "Map", "Plane"),
     "Your own": ("Channel", "ChannelRandomizer", "Sampled", "SampledRandomizer", "Randomizer", "Protocol"),
     "Checks": ("check_randomizer", "check_protocol", "audit", "verify"),
     "Users and the shuffler": ("Population", "robustness", "Shuffler", "shuffle_stream"),

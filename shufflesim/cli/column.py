@@ -111,12 +111,13 @@ def encode(values: pd.Series[Any], column: str, domain: Path | None, *, spelled:
         What the user must be told is appended.
     """
     from shufflesim import categorical
+    from shufflesim._csv import plain_numbers
 
     typed: list[Any] | None
     labels: list[Any] | None
     if spelled:
         labels = _lines(domain, str) if domain is not None else sorted(values.unique())
-        typed = _plain_numbers(labels)
+        typed = plain_numbers(labels)
         if domain is None:
             order = sorted(range(len(labels)), key=typed.__getitem__)
             labels, typed = [labels[i] for i in order], [typed[i] for i in order]
@@ -127,14 +128,24 @@ def encode(values: pd.Series[Any], column: str, domain: Path | None, *, spelled:
     with refusing():
         encoded = categorical(values, labels)
     if domain is None:
-        notes.append(
-            f"the domain is the {len(encoded.cat.categories):,} values that occur in {column!r}: "
-            "this set is thereby treated as public (give --domain if it is not)"
-        )
+        notes.append(public(len(encoded.cat.categories), column))
     if labels is not None:
         # Not left to the conversion, which keeps another order of the same labels: what follows goes by position.
         encoded = encoded.cat.set_categories(labels)
     return encoded if typed is None else encoded.cat.rename_categories(typed)
+
+
+def public(number: int, column: str) -> str:
+    """What is said where the data give the domain."""
+    found = f"the domain is the {number:,} values that occur in {column!r}"
+    return f"{found}: this set is thereby treated as public (give --domain if it is not)"
+
+
+def domain_labels(domain: Path, example: pd.Series[Any] | None) -> list[Any]:
+    """Labels of a domain file, of the type of a column; without an example as in a csv file."""
+    from shufflesim._csv import plain_numbers
+
+    return plain_numbers(_lines(domain, str)) if example is None else _lines(domain, _converter(example))
 
 
 def named(column: str, known: list[str]) -> None:
@@ -222,19 +233,6 @@ def _refuse_open_quote(path: Path, opened: Callable[..., Any]) -> None:
         quotes = sum(chunk.count(b'"') for chunk in iter(lambda: file.read(CHUNK), b""))
     if quotes % 2:
         raise click.UsageError(f"--data must close every quote, got {quotes} quote characters in {str(path)!r}")
-
-
-def _plain_numbers(labels: list[str]) -> list[Any]:
-    """Labels as integers, or else as floats, if every one is spelled the way Python prints it: nothing may be lost."""
-    for kind in (int, float):
-        try:
-            numbers = [kind(label) for label in labels]
-        except ValueError:
-            continue
-        exact = [str(number) for number in numbers] == labels
-        if exact and (kind is float or all(-(2**63) <= number < 2**63 for number in numbers)):
-            return numbers
-    return list(labels)
 
 
 def _lines(path: Path, convert: Callable[[str], Any]) -> list[Any]:

@@ -13,7 +13,7 @@ from .arguments import Folder, json_option, read_value
 from .output import number, printable, progress, show, show_json, stacked, table, width
 from .run import make_folder
 from .shell import note, refusing
-from .subject import Source, fitted
+from .subject import Source, categories_of, fitted, shaped, tell_dropped, users_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,7 +31,12 @@ NUMBERS = 62
 @click.argument("names", nargs=-1, metavar="[NAME[:KEY=VALUE,...]]...")
 @click.option("--epsilon", type=float, required=True, help="Central eps (nats) that every candidate keeps, by its sound bound.")
 @click.option("--delta", type=float, required=True, help="Probability in (0, 1).")
-@click.option("--data", type=click.Path(path_type=Path), help="A .csv, .csv.gz or .parquet file; or flights, airports.")
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="A .csv, .csv.gz or .parquet file, or flights, airports. Repeat for several files, or name a folder of .parquet files.",
+)
 @click.option("--dataset", metavar="NAME", help="A bundled table instead: flights or airports.")
 @click.option("--column", "columns", multiple=True, required=True, help="The column of the values; repeat for vectors and sets.")
 @click.option("--domain", type=click.Path(path_type=Path), help="Text file: the public categories, one a line.")
@@ -43,7 +48,7 @@ def compare(
     names: tuple[str, ...],
     epsilon: float,
     delta: float,
-    data: Path | None,
+    data: tuple[Path, ...],
     dataset: str | None,
     columns: tuple[str, ...],
     domain: Path | None,
@@ -93,15 +98,17 @@ def compare(
         make_folder(out)
     with refusing(), progress("comparing", len(candidates)) as update:
         found = ranking(candidates, None, delta, epsilon, data=values, seed=seed, progress=update)
-        floor = central_error(made[0].domain, epsilon, len(values))
+        users = users_of(values)
+        floor = central_error(made[0].domain, epsilon, users)
+    tell_dropped(values, notes)
     files = [] if out is None else _save(found, floor, out)
     for line in notes:
         note(line)
     if as_json:
-        about = {"epsilon": epsilon, "delta": delta, "n": len(values), "central_rmse": floor}
+        about = {"epsilon": epsilon, "delta": delta, "n": users, "central_rmse": floor}
         show_json({**about, "rows": found.to_dict("records"), "files": [str(f) for f in files]})
         return
-    _print(found, floor, f"{len(values):,} users, central eps <= {epsilon!r} at delta = {delta!r}")
+    _print(found, floor, f"{users:,} users, central eps <= {epsilon!r} at delta = {delta!r}")
     if files:
         click.echo("\n" + "\n".join(f"saved {file}" for file in files))
 
@@ -114,7 +121,7 @@ def _categorical(source: Source) -> list[str]:
     from shufflesim.domains import Categories
 
     chosen = []
-    bits = len(source.columns) == 1 and len(source.categories.dtypes.iloc[0].categories) == 2
+    bits = len(source.columns) == 1 and len(categories_of(source.categories)) == 2
     for entries, given in ((catalogue.mechanisms(), {"epsilon"}), (catalogue.protocols(), {"epsilon", "delta", "n"})):
         for name, entry in entries.items():
             maker = entry if given == {"epsilon"} else entry.for_target  # type: ignore[union-attr]
@@ -154,13 +161,13 @@ def _candidate(text: str, source: Source, epsilon: float, delta: float) -> tuple
     else:
         frame = source.categories
         if "d" in takes:
-            parameters = {"d": len(frame.dtypes.iloc[0].categories), **parameters}
+            parameters = {"d": len(categories_of(frame)), **parameters}
     with refusing():
-        target = {"epsilon": epsilon, "delta": delta, "n": len(frame)}
+        target = {"epsilon": epsilon, "delta": delta, "n": users_of(frame)}
         found: Protocol = catalogue.call(entry.for_target, name, target | parameters)
     if found.domain.shape != (() if width == 1 else (width,)):
         raise click.UsageError(f"--column must be given {math.prod(found.domain.shape)} times for {found!r}, got {width}")
-    return found, frame if found.domain.shape else frame[source.columns[0]]
+    return found, shaped(frame, found)
 
 
 def _save(found: pd.DataFrame, floor: float, out: Path) -> list[Path]:

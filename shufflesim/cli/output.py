@@ -140,15 +140,20 @@ def _finite(item: Any) -> Any:
 
 
 @contextmanager
-def progress(task: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr if that is a terminal; the callback takes what is done so far. Without a total it only pulses."""
+def progress(task: str, total: int | None = None, unit: str = "") -> Iterator[Callable[[int], None]]:
+    """A bar on stderr if that is a terminal; the callback takes what is done so far. Without a total it only pulses.
+
+    With a `unit` there is also the rate, in units a second.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+    rate = (TextColumn("{task.fields[rate]}", markup=False),) if unit else ()
     bar = Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         TaskProgressColumn(),
+        *rate,
         TimeRemainingColumn(),
         console=Console(stderr=True),
         disable=not sys.stderr.isatty(),
@@ -157,5 +162,10 @@ def progress(task: str, total: int | None = None) -> Iterator[Callable[[int], No
         redirect_stderr=False,
     )
     with bar:
-        identity = bar.add_task(task, total=total)
-        yield lambda done: bar.update(identity, completed=done)
+        identity = bar.add_task(task, total=total, rate="")
+
+        def update(done: int) -> None:
+            speed = bar.tasks[0].speed
+            bar.update(identity, completed=done, rate=f"{speed:,.0f} {unit}/s" if speed else "")
+
+        yield update

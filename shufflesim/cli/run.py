@@ -11,7 +11,7 @@ from .._checks import nearest
 from .arguments import Folder, json_option, parameters_option
 from .output import number, printable, progress, show, show_json, table
 from .shell import note, refusing
-from .subject import Source, fitted
+from .subject import Source, fitted, rows_of, tell_dropped
 
 if TYPE_CHECKING:
     from shufflesim import Protocol, Randomizer, Simulation
@@ -23,7 +23,12 @@ SHOWN = 10
 @click.command()
 @click.argument("name")
 @parameters_option
-@click.option("--data", type=click.Path(path_type=Path), help="A .csv, .csv.gz or .parquet file; or flights, airports.")
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="A .csv, .csv.gz or .parquet file, or flights, airports. Repeat for several files, or name a folder of .parquet files.",
+)
 @click.option("--dataset", metavar="NAME", help="A bundled table instead: flights or airports.")
 @click.option(
     "--column", "columns", multiple=True, required=True, help="The column of the values; repeat for vectors, sets and points."
@@ -51,7 +56,7 @@ SHOWN = 10
 def run(
     name: str,
     parameters: dict[str, Any],
-    data: Path | None,
+    data: tuple[Path, ...],
     dataset: str | None,
     columns: tuple[str, ...],
     domain: Path | None,
@@ -78,6 +83,7 @@ def run(
     \b
     Examples:
       shufflesim run grr -p epsilon=2 --data my.csv --column city --delta 1e-8 --seed 7 --out results/city
+      shufflesim run grr -p epsilon=2 --data parts/ --column city --domain cities.txt --delta 1e-8
       shufflesim run harmony -p epsilon=1 -p low=0 -p high=59 --dataset flights --column hour --column minute --delta 1e-8
       shufflesim run laplace -p epsilon=1 -p low=0 -p high=23 --dataset flights --column hour --delta 1e-8
       shufflesim run grr -p epsilon=2 --dataset flights --column dest --delta 1e-8 --faulty 0.02 --attack garbage
@@ -94,7 +100,7 @@ def run(
             population = Population(dropout, faulty, attack, aimed)  # type: ignore[arg-type]
     if out is not None:
         make_folder(out)
-    with refusing(), progress("simulating", len(values)) as update:
+    with refusing(), progress("simulating", rows_of(values), "users") as update:
         result = simulate(
             protocol,
             values,
@@ -107,6 +113,7 @@ def run(
             minimum_batch=minimum_batch,
             progress=update,
         )
+    tell_dropped(values, notes)
     with refusing():
         files = [] if out is None else result.save(out)
     # Only now: a refusal is one line and no more.
@@ -128,7 +135,8 @@ def _held(target: str, values: Any, protocol: Protocol | Randomizer) -> Any:
     if domain.shape:
         raise click.UsageError(f"--target must go with one category or number per user, got {protocol!r}")
     if isinstance(domain, Categories):
-        labels = [str(label) for label in domain.labels_of(values)]
+        known = values.categories if getattr(values, "categories", None) is not None else domain.labels_of(values)
+        labels = [str(label) for label in known]
         if target not in labels:
             raise click.UsageError(f"--target must be one of the categories, got {target!r}; {nearest(target, labels)}")
         return labels.index(target)

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from .column import encode, named, read, without_missing
+from .column import domain_labels, encode, named, public, read, without_missing
+from .output import progress
 from .shell import refusing
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from shufflesim import Protocol, Randomizer
+    from shufflesim import Protocol, Randomizer, Stream
+
+# Bytes of a file from which on it is read in batches. What is printed does not depend on it, but for how bad input is described.
+LARGE = 2**26
 
 
 @dataclass(frozen=True)
@@ -25,8 +29,8 @@ class Source:
 
     Attributes
     ----------
-    data, dataset : Path or None, str or None
-        A file, or the name of a bundled table; one of them.
+    data, dataset : tuple of Path, str or None
+        Files or a folder, or the name of a bundled table; one of them. Several files and folders are streamed.
     columns : tuple of str
         One column, or the columns that together hold a user's value.
     domain : Path or None
@@ -37,7 +41,7 @@ class Source:
         What the user must be told is appended.
     """
 
-    data: Path | None
+    data: tuple[Path, ...]
     dataset: str | None
     columns: tuple[str, ...]
     domain: Path | None
@@ -45,48 +49,81 @@ class Source:
     notes: list[str]
 
     def __post_init__(self) -> None:
-        if self.data is not None and self.dataset is None and not self.data.exists() and str(self.data) in _bundled():
-            object.__setattr__(self, "dataset", str(self.data))
-            object.__setattr__(self, "data", None)
-        if (self.data is None) == (self.dataset is None):
+        names = [str(path) for path in self.data if not path.exists()]
+        if len(self.data) == 1 and self.dataset is None and names and names[0] in _bundled():
+            object.__setattr__(self, "dataset", names[0])
+            object.__setattr__(self, "data", ())
+        if (not self.data) == (self.dataset is None):
             given = "both" if self.data else "none"
             raise click.UsageError(f"exactly one of --data and --dataset must be given, got {given}")
         repeated = [c for c in self.columns if self.columns.count(c) > 1]
         if repeated:
             raise click.UsageError(f"--column must name different columns, got {repeated[0]!r} twice")
 
-    def numbers(self, name: str) -> pd.DataFrame:
+    def numbers(self, name: str) -> pd.DataFrame | Stream:
         """The columns as numbers, which the named mechanism takes."""
         if self.domain is not None:
             raise click.UsageError(f"--domain must go with categories, got {name}, which takes numbers")
         return self._numbers
 
     @cached_property
-    def _numbers(self) -> pd.DataFrame:
-        return self._frame(numbers=self.columns)
+    def _numbers(self) -> pd.DataFrame | Stream:
+        return self._stream or self._frame(numbers=self.columns)
 
     @cached_property
-    def categories(self) -> pd.DataFrame:
-        """The columns as pandas categoricals that share their categories."""
+    def categories(self) -> pd.DataFrame | Stream:
+        """The columns as categoricals that share their categories."""
         import pandas as pd
 
+        if self._stream is not None:
+            return self._categorical(self._stream, self.columns)
         return pd.DataFrame(self._encoded(self._frame(numbers=()), self.columns))
 
     @cached_property
-    def key_values(self) -> pd.DataFrame:
-        """The columns as key, value, key, value: keys as pandas categoricals that share their categories, values as numbers."""
+    def key_values(self) -> pd.DataFrame | Stream:
+        """The columns as key, value, key, value: keys as categoricals that share their categories, values as numbers."""
         import pandas as pd
 
+        if self._stream is not None:
+            return self._categorical(self._stream, self.columns[::2])
         frame = self._frame(numbers=self.columns[1::2])
         encoded = self._encoded(frame, self.columns[::2])
         return pd.DataFrame({column: encoded.get(column, frame[column].array) for column in self.columns})
+
+    @cached_property
+    def _stream(self) -> Stream | None:
+        """Several files, folders and large files, as numbers or codes."""
+        from shufflesim import Stream
+
+        large = [path for path in self.data if path.is_dir() or (path.is_file() and path.stat().st_size > LARGE)]
+        if len(self.data) < 2 and not large:
+            return None
+        with refusing(), progress("looking at the files"):
+            found = Stream(self.data if len(self.data) > 1 else self.data[0], self.columns, dropna=self.dropna)
+            _ = found.tables
+        return found
+
+    def _categorical(self, stream: Stream, columns: tuple[str, ...]) -> Stream:
+        """The stream with categories, those of --domain or those that occur."""
+        from shufflesim import categorical
+
+        with refusing(), progress("looking for categories"):
+            stream = replace(stream, labels=columns)
+            labels = None
+            if self.domain is not None:
+                example = None if stream.tables.spelled else stream.example(columns[0])
+                labels = domain_labels(self.domain, example)
+            found = categorical(stream, labels)
+        if labels is None:
+            self.notes.append(public(len(found.categories), "+".join(columns)))
+        return found
 
     def _encoded(self, frame: pd.DataFrame, columns: tuple[str, ...]) -> dict[str, Any]:
         """Columns as categoricals that share their categories."""
         import pandas as pd
 
         stacked = pd.concat([frame[column] for column in columns]) if len(columns) > 1 else frame[columns[0]]
-        spelled = self.data is not None and self.data.suffix.lower() != ".parquet"
+        spelled = bool(self.data) and self.data[0].suffix.lower() != ".parquet"
         if spelled and len(columns) > 1:
             # Categoricals of different columns have become text again.
             stacked = stacked.astype("category")
@@ -103,8 +140,8 @@ class Source:
         return pd.concat(series, axis=1, join="inner")
 
     def _column(self, column: str, numbers: bool) -> pd.Series[Any]:
-        if self.data is not None:
-            return read(self.data, column, numbers=numbers, dropna=self.dropna, notes=self.notes)
+        if self.data:
+            return read(self.data[0], column, numbers=numbers, dropna=self.dropna, notes=self.notes)
         import pyarrow as pa
 
         from shufflesim import datasets
@@ -114,6 +151,28 @@ class Source:
         named(column, list(frame.columns))
         cells = pa.chunked_array([pa.Array.from_pandas(frame[column])])
         return without_missing(cells, column, dropna=self.dropna, notes=self.notes)
+
+
+def categories_of(values: pd.DataFrame | Stream) -> list[Any]:
+    """The categories that all columns of labels share."""
+    return list(values.dtypes.iloc[0].categories if hasattr(values, "dtypes") else values.categories)
+
+
+def users_of(values: Any) -> int:
+    """Number of users; a stream may have to be read for it."""
+    with refusing():
+        return values.users if hasattr(values, "users") else len(values)
+
+
+def rows_of(values: Any) -> int | None:
+    """Number of users as far as it is known."""
+    return values.tables.rows if hasattr(values, "tables") else len(values)
+
+
+def tell_dropped(values: Any, notes: list[str]) -> None:
+    """How many rows of a stream were left out, once it has been read."""
+    if getattr(values, "dropped", 0):
+        notes.append(f"--dropna left out {values.dropped:,} rows, where a value is missing")
 
 
 def _bundled() -> list[str]:
@@ -136,7 +195,7 @@ def fitted(name: str, parameters: dict[str, Any], source: Source) -> tuple[Proto
     example = next(entry.examples(), None)
     if "users" in known and "users" not in parameters and example is not None:
         counted = example.domain.target == "count"
-        parameters = {"users": len(source.categories if counted else source.numbers(name)), **parameters}
+        parameters = {"users": users_of(source.categories if counted else source.numbers(name)), **parameters}
     if "s" in known and example is not None and isinstance(example.domain, Sets):
         parameters = {"s": width, **parameters}
     pairs = example is not None and isinstance(example.domain, KeyValues)
@@ -149,15 +208,13 @@ def fitted(name: str, parameters: dict[str, Any], source: Source) -> tuple[Proto
         if "d" in parameters or "d" not in known:
             protocol = catalogue.build(name, parameters)
     if protocol is not None:
-        shape = protocol.domain.shape
         _count_columns(protocol, width)
         if integers:
-            return protocol, source.numbers(name).to_numpy().reshape(-1, *shape)
+            return protocol, source.numbers(name)
         if protocol.domain.target == "mean":
-            frame = source.numbers(name)
-            return protocol, frame if shape else frame[source.columns[0]]
+            return protocol, shaped(source.numbers(name), protocol)
     frame = source.key_values if pairs else source.categories
-    labels = len(frame.dtypes.iloc[0].categories)
+    labels = len(categories_of(frame))
     if protocol is None:
         with refusing():
             protocol = catalogue.build(name, {**parameters, "d": labels})
@@ -168,7 +225,12 @@ def fitted(name: str, parameters: dict[str, Any], source: Source) -> tuple[Proto
             f"the data or --domain must have the d = {d} categories of {protocol!r}, got {labels} "
             "(--domain can list categories that do not occur)"
         )
-    return protocol, frame if protocol.domain.shape else frame[source.columns[0]]
+    return protocol, shaped(frame, protocol)
+
+
+def shaped(frame: pd.DataFrame | Stream, protocol: Protocol | Randomizer) -> Any:
+    """A single column as a Series; a stream is that by itself."""
+    return frame if protocol.domain.shape or not hasattr(frame, "iloc") else frame.iloc[:, 0]
 
 
 def _count_columns(protocol: Protocol | Randomizer, given: int) -> None:

@@ -83,8 +83,8 @@ class Domain(ABC):
     def refused(self) -> Iterator[Any]:
         """Data that `validate` must refuse, for tests."""
 
-    def collect(self, data: Any) -> Any:
-        """The data as something that can be sliced by user, not yet validated; `data` is what the message calls it."""
+    def collect(self, data: Any, offset: int = 0) -> Any:
+        """The data as something that can be sliced by user, not yet validated; `offset` as for `validate`."""
         return as_array(data, self.shape, "data")
 
     def labels_of(self, data: Any) -> Array:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 import numpy as np
 
 from .._checks import check_integer, check_size, plain
 from .base import Array, Domain, Target, as_array, is_categorical, refuse_missing
+from .labels import distinct, encode, in_order, refuse_missing_labels
+from .stream import Stream
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,11 +79,14 @@ class Categories(Domain):
         """At the estimates as they are, where a variance linear in the counts has no bias; at least that of clipped ones."""
         return np.maximum(variance(estimate), super().plug_in(variance, estimate, n))
 
-    def collect(self, data: Any) -> Any:
+    def collect(self, data: Any, offset: int = 0) -> Any:
         """One code a user; a pandas categorical stays one."""
         if is_categorical(data) and len(data):
             return data.array if hasattr(data, "array") else data
-        return super().collect(data)
+        codes: Array = super().collect(data, offset)
+        # Here already: integers beside a missing value are floats, all of them, and `validate` may see others first.
+        refuse_missing(codes, offset)
+        return codes
 
     def labels_of(self, data: Any) -> Array:
         """The categories of a pandas categorical."""
@@ -141,15 +146,18 @@ class Sets(Domain):
         """The categories that all columns of a DataFrame share."""
         return np.asarray(data.dtypes.iloc[0].categories) if categorical_columns(data) else self.labels
 
-    def collect(self, data: Any) -> Any:
+    def collect(self, data: Any, offset: int = 0) -> Any:
         """Rows of codes; the columns of a DataFrame may be categoricals with the same categories."""
         if categorical_columns(data):
             labels = shared_categories(data)
-            codes = super().collect(np.column_stack([_codes_of(data[column], self.d, 0) for column in data.columns]))
+            codes = np.column_stack([_codes_of(data[column], self.d, offset) for column in data.columns])
+            codes = super().collect(codes, offset)
             # Here already: `validate` sees codes, and the user knows labels.
-            self._refuse_repeated(codes, 0, labels)
+            self._refuse_repeated(codes, offset, labels)
             return codes
-        return super().collect(data)
+        codes = super().collect(data, offset)
+        refuse_missing(codes, offset)
+        return codes
 
     def validate(self, values: Any, offset: int = 0) -> Array:
         """Rows of integer codes -> the same in the smallest unsigned dtype; see `Domain.validate`."""
@@ -202,21 +210,29 @@ class Sets(Domain):
             yield np.zeros_like(good)
 
 
-def categorical(column: Any, domain: Any = None) -> pd.Series[Any]:
+@overload
+def categorical(column: Stream, domain: Any = ...) -> Stream: ...
+
+
+@overload
+def categorical(column: Any, domain: Any = ...) -> pd.Series[Any]: ...
+
+
+def categorical(column: Any, domain: Any = None) -> pd.Series[Any] | Stream:
     """Encode a column of any labels as a pandas categorical, strictly.
 
     Parameters
     ----------
-    column : array_like, shape (n,)
+    column : array_like, shape (n,), or Stream
         Labels of one type; no missing values.
     domain : array_like, optional
         The public list of categories. Without it the categories are those that occur, sorted - which reveals them: use a
-        public domain where the set of occurring values is itself private.
+        public domain where the set of occurring values is itself private. A `Stream` is read once more to find them.
 
     Returns
     -------
-    pandas.Series
-        Of categorical dtype, with no missing codes.
+    pandas.Series or Stream
+        Of categorical dtype, with no missing codes. A stream is encoded when it is read.
 
     Raises
     ------
@@ -232,39 +248,17 @@ def categorical(column: Any, domain: Any = None) -> pd.Series[Any]:
 
     for name, given in (("column", column), ("domain", domain)):
         wrong = isinstance(given, (str, bytes, set, frozenset, dict)) or np.ndim(given) != 1
-        if wrong and not (name == "domain" and given is None):
+        if wrong and not (name == "domain" and given is None) and not isinstance(given, Stream):
             raise ValueError(f"{name} must be a one-dimensional sequence of labels, got {type(given).__name__}")
+    if isinstance(column, Stream):
+        return column.encoded(column.occurring() if domain is None else domain)
     series = pd.Series(column)
     if series.empty:
         raise ValueError("the column must have at least one value, got none")
-    missing = series.isna()
-    if missing.any():
-        first = int(missing.argmax())
-        raise ValueError(f"the column must have no missing values, got {int(missing.sum())}, the first at position {first}")
     if domain is None:
-        labels = series.cat.categories if isinstance(series.dtype, pd.CategoricalDtype) else _sorted(series.unique())
-    else:
-        labels = pd.Index(domain)
-        if labels.hasnans or labels.has_duplicates:
-            raise ValueError(f"the domain must list distinct labels without missing ones, got {plain(list(labels)[:5])}...")
-    if len(labels) < 2:
-        raise ValueError(f"the domain must have at least 2 categories, got {plain(list(labels))}")
-    index = pd.Index(labels)
-    if isinstance(series.dtype, pd.CategoricalDtype):
-        codes = index.get_indexer(series.cat.categories)[series.cat.codes]
-    else:
-        codes = index.get_indexer(series)
-    if codes.min() < 0:
-        bad = int(codes.argmin())
-        raise ValueError(f"every value must be in the domain, got {plain(series.iloc[bad])!r} at position {bad}")
-    return pd.Series(pd.Categorical.from_codes(codes, categories=index), index=series.index, name=series.name)
-
-
-def _sorted(labels: Any) -> Any:
-    try:
-        return sorted(labels)
-    except TypeError:
-        raise ValueError(f"the column must have labels of one type, got {sorted({type(x).__name__ for x in labels})}") from None
+        refuse_missing_labels(series)
+        domain = series.cat.categories if isinstance(series.dtype, pd.CategoricalDtype) else in_order(series.unique())
+    return encode(series, distinct(domain))
 
 
 def _codes_of(values: Any, d: int, offset: int) -> Any:

@@ -71,13 +71,14 @@ class KeyValues(Domain):
             return self.labels
         return np.array([f"{what} {label}" for what in ("users", "sum") for label in shared_categories(data.iloc[:, ::2])])
 
-    def collect(self, data: Any) -> Any:
-        """Pairs, or a DataFrame of columns key, value, key, value, ..., with keys that are categoricals of the same categories.
+    def collect(self, data: Any, offset: int = 0) -> Any:
+        """Pairs, or a DataFrame of columns key, value, key, value, ..., with keys that are codes or categoricals of one list.
 
         A missing key is nan, which stands for no pair beside a missing value.
         """
         if not _labelled(data):
-            return super().collect(data)
+            pairs = hasattr(data, "iloc") and data.ndim == 2 and data.shape[1] == 2 * self.s
+            return super().collect(data.to_numpy().reshape(-1, *self.shape) if pairs else data, offset)
         labels, width = shared_categories(data.iloc[:, ::2]), data.shape[1]
         if len(labels) != self.d:
             raise ValueError(f"d must be the number of categories of the data, {len(labels)}, got {self.d}")
@@ -88,10 +89,10 @@ class KeyValues(Domain):
         if wrong is not None:
             raise ValueError(f"data must have numbers in every second column, got {wrong}")
         keys = [np.where(column.cat.codes < 0, np.nan, column.cat.codes) for column in columns[::2]]
-        pairs: Array = super().collect(np.stack([np.column_stack(keys), np.column_stack(columns[1::2])], axis=2))
+        stacked: Array = super().collect(np.stack([np.column_stack(keys), np.column_stack(columns[1::2])], axis=2), offset)
         # Here already: `validate` sees codes, and the user knows labels.
-        self._refuse_repeated(pairs[..., 0], 0, labels)
-        return pairs
+        self._refuse_repeated(stacked[..., 0], offset, labels)
+        return stacked
 
     def validate(self, values: Any, offset: int = 0) -> Array:
         """Pairs -> float64, shape (n, s, 2); see `Domain.validate`."""

@@ -46,11 +46,11 @@ class _Numbers(Domain):
         """The names of a DataFrame's columns."""
         return np.asarray(data.columns) if hasattr(data, "columns") else self.labels
 
-    def collect(self, data: Any) -> Any:
+    def collect(self, data: Any, offset: int = 0) -> Any:
         """Numbers; codes of a categorical are none."""
         if is_categorical(data):
             raise ValueError("data must be numbers, got a categorical")
-        return super().collect(data)
+        return super().collect(data, offset)
 
     def scaled(self, values: Array) -> Array:
         """Validated values in [-1, 1], shape (n, dim); what is cut off is rounding."""

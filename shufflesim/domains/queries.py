@@ -63,9 +63,9 @@ class Queries(Domain):
         """As `Categories` does."""
         return self.categories.validate(values, offset)
 
-    def collect(self, data: Any) -> Any:
+    def collect(self, data: Any, offset: int = 0) -> Any:
         """As `Categories` does."""
-        return self.categories.collect(data)
+        return self.categories.collect(data, offset)
 
     def total(self, values: Array) -> Array:
         """Users per code in question."""
