@@ -339,7 +339,7 @@ def test_what_is_wrong_in_the_file(old, new, message):
         ),
         ({"file": "no.csv", "column": "a"}, BALLS, "file must be readable, got 'no.csv': No such file or directory"),
         ({"file": "no.txt", "column": "a"}, BALLS, "file must end in .csv, .csv.gz, .parquet, got 'no.txt'"),
-        ({"file": "bad.csv", "column": "a"}, BALLS, "file must be a readable table, got 'bad.csv': "),
+        ({"file": "bad.csv", "column": "a"}, BALLS, "bad.csv', line 3: Expected 2 columns, got 1: 3"),
         (CODES, {"name": "local-hash", "epsilon": 1, "d": 8}, "method='counts' needs a protocol with an exact sampler"),
         (CODES, {"name": "parallel"}, "parallel must be built in Python from other randomizers"),
         ({"generator": "gaussian_mixture", "high": 2}, {"name": "laplace", "epsilon": 1}, "values must be in [0, 1], got 2.0"),
@@ -355,7 +355,7 @@ def test_what_is_wrong_with_data_and_protocols(data, protocol, message):
 
 def test_data_from_files():
     Path("there").mkdir()
-    pd.DataFrame({"label": ["01", "1", "b", "1"], "x": [0.0, 0.5, 1.0, 0.25]}).to_csv("there/a.csv", index=False)
+    pd.DataFrame({"label": ["1", "01", "b", "1"], "x": [0.0, 0.5, 1.0, 0.25]}).to_csv("there/a.csv", index=False)
     pd.DataFrame({"k": [0, 1, 2], "v": [0.5, -1.0, 1.0], "l": [1, 2, 0]}).to_parquet("there/b.parquet")
     text = """seed = 1
 n = 3

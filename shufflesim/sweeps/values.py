@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -134,6 +133,11 @@ class Table:
         return {**source, "column": "+".join(self.columns), "users": self.users}
 
     @property
+    def spelled(self) -> bool:
+        """Whether it is a csv file, where a label is its text."""
+        return self.path is not None and not self.path.lower().endswith(".parquet")
+
+    @property
     def label(self) -> str:
         """For tables and pictures."""
         return f"{self.name}:{'+'.join(self.columns)}"
@@ -202,7 +206,7 @@ def data_of(said: Mapping[str, Any], folder: Path) -> Data:
         except OSError as error:
             raise ValueError(f"file must be readable, got {source!r}: {error.strerror}") from None
         made = Table(path.name, columns, path=str(path.resolve()), sha256=sha256, **options)
-    _frame(made, (), check=True)
+    _frame(made, numbers=False, check=True)
     return made
 
 
@@ -220,7 +224,7 @@ def _read(table: Table, *, numbers: bool) -> Any:
     """A column as categories, several as categories that they share; or all as numbers."""
     import pandas as pd
 
-    frame = _frame(table, table.columns if numbers else ())
+    frame = _frame(table, numbers=numbers)
     for column in table.columns:
         missing = frame[column].isna().to_numpy()
         if missing.any():
@@ -234,12 +238,14 @@ def _read(table: Table, *, numbers: bool) -> Any:
         array: Array = frame.to_numpy()
         return array[:, 0] if table.width == 1 else array
     if table.width == 1:
-        return categorical(frame.iloc[:, 0])
+        values = frame.iloc[:, 0]
+        # Labels of a csv file come in the order in which they occur.
+        return categorical(values, sorted(values.cat.categories) if table.spelled else None)
     shared = categorical(pd.concat([frame[column].astype(object) for column in table.columns])).cat.categories
     return pd.DataFrame({column: categorical(frame[column], shared) for column in table.columns})
 
 
-def _frame(table: Table, numbers: tuple[str, ...], check: bool = False) -> Any:
+def _frame(table: Table, *, numbers: bool, check: bool = False) -> Any:
     """The columns; with `check` only whether they are there."""
     if table.path is None:
         frame = datasets.load(table.name)
@@ -247,38 +253,14 @@ def _frame(table: Table, numbers: tuple[str, ...], check: bool = False) -> Any:
         return frame[[*table.columns]]
     import pyarrow as pa
 
-    try:
-        return _from_file(table, table.path, numbers, check)
-    except OSError as error:
-        reason = error.strerror or str(error)
-    except (pa.ArrowException, UnicodeDecodeError, EOFError) as error:
-        reason = " ".join(str(error).split())[:200]
-    raise ValueError(f"file must be a readable table, got {table.name!r}: {reason}")
+    from ..tables import Files
 
-
-def _from_file(table: Table, path: str, numbers: tuple[str, ...], check: bool) -> Any:
-    import pyarrow as pa
-    from pyarrow import csv, parquet
-
-    if path.lower().endswith(".parquet"):
-        _named(table, parquet.read_schema(path).names)
-        return None if check else parquet.read_table(path, columns=[*table.columns]).to_pandas()
-    with csv.open_csv(path) as opened:
-        known = opened.schema.names
-    _named(table, known)
-    if check:
-        return None
+    files = Files.of(table.path, table.columns)
     # Labels stay the text of the file, where 01 and 1 differ.
-    kinds = {column: pa.float64() if column in numbers else pa.string() for column in table.columns}
-    convert = csv.ConvertOptions(include_columns=[*table.columns], column_types=kinds, strings_can_be_null=True)
-    # In a file of one column an empty line is a missing value, not the absence of a row.
-    parse = csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=len(known) > 1)
-    return csv.read_csv(path, convert_options=convert, parse_options=parse).to_pandas()
+    return None if check else pa.concat_tables(files.read(() if numbers else table.columns)).to_pandas()
 
 
 def _named(table: Table, known: list[str]) -> None:
     for column in table.columns:
         if column not in known:
-            raise ValueError(
-                f"column must name a column of {os.path.basename(table.name)}, got {column!r}; {nearest(column, known)}"
-            )
+            raise ValueError(f"column must name a column of {table.name}, got {column!r}; {nearest(column, known)}")
