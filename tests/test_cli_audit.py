@@ -184,7 +184,9 @@ def test_what_is_there_is_not_done_again(tmp_path):
 
 
 def start(out, *names, **streams):
-    command = [sys.executable, "-c", "from shufflesim.cli import main; main()", "audit", "--all", *(names or ["uniform-coins"])]
+    # A process in the background may have been started with interrupts ignored.
+    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from shufflesim.cli import main; main()"
+    command = [sys.executable, "-c", code, "audit", "--all", *(names or ["uniform-coins"])]
     command += ["--workers", "2", "--trials", "100", "--out", str(out)]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True, **streams)
 
