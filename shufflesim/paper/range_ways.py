@@ -64,11 +64,10 @@ class Way(Protocol):
 
 
 @dataclass(frozen=True)
-class Tree:
-    """Each user reports on one level, drawn at random."""
+class _One:
+    """One randomizer for all users."""
 
-    randomizer: HierarchicalGRR
-    consistent: bool = False
+    randomizer: HierarchicalGRR | GRR | OUE
 
     @property
     def local(self) -> float:
@@ -76,8 +75,16 @@ class Tree:
         return self.randomizer.epsilon
 
     def central(self, n: int, delta: float) -> float:
-        """Of the parallel law."""
+        """Of the randomizer's law."""
         return float(epsilon(self.randomizer, n, delta))
+
+
+@dataclass(frozen=True)
+class Tree(_One):
+    """Each user reports on one level, drawn at random."""
+
+    randomizer: HierarchicalGRR
+    consistent: bool = False
 
     def variance(self, counts: Array, ends: Array) -> Array:
         """As the randomizer says."""
@@ -161,19 +168,10 @@ def _nodes(counts: Array, h: int) -> Array:
 
 
 @dataclass(frozen=True)
-class Flat:
+class Flat(_One):
     """One histogram whose leaves are added up."""
 
     randomizer: GRR | OUE
-
-    @property
-    def local(self) -> float:
-        """Local eps."""
-        return self.randomizer.epsilon
-
-    def central(self, n: int, delta: float) -> float:
-        """Of the randomizer."""
-        return float(epsilon(self.randomizer, n, delta))
 
     def variance(self, counts: Array, ends: Array) -> Array:
         """OUE's leaves are independent, of GRR's a report is one."""
