@@ -18,6 +18,8 @@ EPSILON_TINY = 1e-100
 SIZE_MAX = 2**62
 # More users than that do not exist, and a double does not count them.
 USERS_MAX = 10**18
+# More runs or draws than anybody waits for.
+TRIALS_MOST = 10**8
 
 
 def plain(value: Any) -> Any:

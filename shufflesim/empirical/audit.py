@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._checks import check_integer, check_number, check_users
+from .._checks import TRIALS_MOST, check_integer, check_number, check_users
 from ..bounds import Bracket, Crowd, claims_of
 from ..bounds import delta as delta_at
 from ..bounds import epsilon as epsilon_at
@@ -19,7 +19,6 @@ from ..protocol import Protocol
 from ..protocols import SingleMessage
 from ..randomizer import Randomizer
 from ..shuffler import Shuffler
-from .black_box import TRIALS_MOST
 from .ways import CONSISTENT, OPEN, RUNS, VIOLATED, WAYS, Skip, Subject, Way
 
 if TYPE_CHECKING:

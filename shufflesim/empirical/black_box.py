@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from .._checks import EPSILON_MAX, check_integer, check_number
+from .._checks import EPSILON_MAX, TRIALS_MOST, check_integer, check_number
 from ..domains import Array
 from ..protocol import Protocol
 from ..shuffler import Shuffler
@@ -26,8 +26,6 @@ from ..shuffler import Shuffler
 # Messages whose entries are part of the view: at places as released, from the first to the last, and the smallest and largest
 # ones, sorted by their first and by their last entry; entries of each.
 PLACES, SHOWN, ENTRIES = 32, 4, 16
-# More runs than anybody waits for.
-TRIALS_MOST = 10**8
 # Numbers of the view that a classifier sees; where there are more, those whose means differ most in so many first runs.
 COLUMNS, PILOT = 64, 100
 # Events of the same statistic that are tried: from all runs down to a few.

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._checks import check_integer, check_number
+from .._checks import TRIALS_MOST, check_integer, check_number
 from ..bounds import MessageCount, Table, contour
 from ..domains import Array
 
@@ -30,8 +30,6 @@ from ..domains import Array
 BLOCK_CELLS = 2**22
 # Half width of the interval, relative to the estimate, from which on there is a warning.
 WIDE = 0.5
-# More draws than anybody waits for.
-TRIALS_MOST = 10**8
 
 
 @dataclass(frozen=True)

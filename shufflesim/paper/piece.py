@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 # Columns of a line of text, dots per inch of a png.
 TEXT_WIDTH, DPI = 100, 150
 FOOTNOTE = (
-    "Claims with (here) are questions of this library's own; so are, if nothing else is said, the values of n, d and eps, and from "
-    "where on a claim about an approximate number counts as true."
+    "Claims with (here) are questions of this library's own; so are, if nothing else is said, the values of n, d and eps, and "
+    "from where on a claim about an approximate number counts as true."
 )
 
 
