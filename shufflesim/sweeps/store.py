@@ -18,7 +18,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from .._checks import nearest
-from .._resumable import Rows, digest
+from .._identity import digest
+from .._resumable import Rows
 
 if TYPE_CHECKING:
     import pandas as pd
