@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from typing import Any, TypeVar
+from uuid import uuid4
 
 import numpy as np
 import scipy
@@ -78,11 +79,14 @@ def connected(address: str) -> Iterator[Any]:
     """
     try:
         from distributed import Client
+        from distributed.comm import get_address_host_port
     except ImportError:
         raise ValueError(f"a scheduler needs `pip install shufflesim[scale]`, got {address!r} without it") from None
     try:
+        # A client that fails for such a reason would wait at its end.
+        get_address_host_port(address)
         client = Client(address, timeout=WAIT_SECONDS, set_as_default=False)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, OverflowError) as error:
         rule = f"scheduler must be the address of a Dask scheduler that answers within {WAIT_SECONDS:g} s"
         raise ValueError(f"{rule}, such as tcp://host:8786, got {address!r} ({error})") from error
     try:
@@ -108,14 +112,15 @@ def unordered(client: Any, calls: Iterable[tuple[K, Callable[..., T]]], *shared:
     waiting: dict[Any, K] = {}
     with _watched(waiting):
         # Results of a call, and not data that are only held: what a worker loses is made once more.
-        given = [client.submit(_Call(_Held(value)), pure=False) for value in shared]
+        given = [_submit(client, "data", _Held(value)) for value in shared]
         rest, ahead = iter(calls), _ahead(client)
         while True:
             for name, call in islice(rest, ahead - len(waiting)):
-                waiting[client.submit(_Call(call), *given, pure=False)] = name
+                waiting[_submit(client, "task", call, *given)] = name
             if not waiting:
                 return
-            for future in _done(client, [*waiting]):
+            # An error last: what others have found is not lost.
+            for future in sorted(_done(client, [*waiting]), key=lambda future: future.status == "error"):
                 found = future.result()
                 yield waiting.pop(future), found
 
@@ -142,13 +147,13 @@ def tree(
         levels[level].append(future)
         if len(levels[level]) == FAN:
             group, levels[level] = levels[level], []
-            push(client.submit(_Call(combine), group, pure=False), level + 1)
+            push(_submit(client, "sum", combine, group), level + 1)
 
     with _watched(waiting):
         rest, ahead = iter(calls), _ahead(client)
         while True:
             for size, call in islice(rest, ahead - len(waiting)):
-                future = client.submit(_Call(call), pure=False)
+                future = _submit(client, "part", call)
                 waiting[future] = size
                 push(future, 0)
             if not waiting:
@@ -161,7 +166,7 @@ def tree(
         last: list[Any] = []
         for level in levels:
             group = level + last
-            last = [client.submit(_Call(combine), group, pure=False)] if len(group) > 1 else group
+            last = [_submit(client, "sum", combine, group)] if len(group) > 1 else group
         waiting[last[0]] = 0
         _done(client, last)
         result: T = last[0].result()
@@ -202,6 +207,11 @@ class _Call:
             raise ValueError(f"{error} (on the worker {get_worker().address})") from error
 
 
+def _submit(client: Any, what: str, function: Callable[..., Any], *given: Any) -> Any:
+    """A future, under a name of its own that a dashboard groups by what it is."""
+    return client.submit(_Call(function), *given, key=f"{what}-{uuid4().hex}")
+
+
 def _ahead(client: Any) -> int:
     return AHEAD * max(1, sum(client.nthreads().values()))
 
@@ -212,7 +222,7 @@ def _done(client: Any, futures: list[Any]) -> Any:
 
     alone: float | None = None
     while True:
-        with suppress(TimeoutError):
+        with suppress(TimeoutError), client.as_current():
             return wait(futures, timeout=LOOK_SECONDS, return_when="FIRST_COMPLETED").done
         if client.nthreads():
             alone = None
@@ -226,6 +236,7 @@ def _done(client: Any, futures: list[Any]) -> Any:
 def _watched(waiting: dict[Any, Any]) -> Iterator[None]:
     """Whatever a cluster says when it falls apart, as one line; calls that nobody waits for are cancelled."""
     from distributed import KilledWorker
+    from distributed.client import ClosedClientError
     from distributed.comm import CommClosedError
 
     try:
@@ -233,7 +244,7 @@ def _watched(waiting: dict[Any, Any]) -> Iterator[None]:
     except KilledWorker as error:
         why = "workers that took it have been killed, which a limit of their memory does too"
         raise WorkerLostError(f"a task was given up: {why} ({error.last_worker.address} was the last)") from None
-    except (concurrent.futures.CancelledError, CommClosedError) as error:
+    except (concurrent.futures.CancelledError, ClosedClientError, CommClosedError) as error:
         raise WorkerLostError(f"the scheduler is gone, or has forgotten its tasks ({type(error).__name__})") from None
     finally:
         for future in waiting:

@@ -99,7 +99,8 @@ class Sums:
     def load(cls, path: Path) -> Sums | None:
         """What was written; None if there is no file, or a damaged one."""
         try:
-            with np.load(path, allow_pickle=False) as file:
+            # Opened here: NumPy leaves a damaged file open.
+            with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
                 arrays = dict(file)
             users, messages, *crowd = arrays.pop("numbers").tolist()
             found = cls(users=int(users), messages=messages, crowd=Received(*map(int, crowd)))
