@@ -109,21 +109,22 @@ class Part:
         Where the values are to be read, or validated values.
     first, users : int
         Number of the first block, and of users.
-    labels : ndarray
-        What the data must bring along.
+    labels : ndarray or None
+        What the data must bring along; None means those of the domain, which need not be sent.
     """
 
     run: Run
     data: Stream | Array
     first: int
     users: int
-    labels: Array
+    labels: Array | None
 
     def __call__(self) -> Sums:
         """Do it."""
         run, size = self.run, self.run.block
         if isinstance(self.data, Stream):
-            blocks: Any = Blocks(self.data, run.protocol.domain, size, self.first * size, self.labels)
+            labels = run.protocol.domain.labels if self.labels is None else self.labels
+            blocks: Any = Blocks(self.data, run.protocol.domain, size, self.first * size, labels)
         else:
             blocks = (self.data[start : start + size] for start in range(0, self.users, size))
         found = run.sums(blocks, self.first)
@@ -170,10 +171,11 @@ class Parts:
         first = Blocks(data.part(0, min(n, 1)) if n else data, domain, 1)
         next(iter(first))
         self.labels = first.labels
+        labels = None if np.array_equal(first.labels, domain.labels) else first.labels
         size = PART_BLOCKS * self._run.block
         for start in range(0, n, size):
             stop = min(n, start + size)
-            yield Part(self._run, data.part(start, stop), start // self._run.block, stop - start, self.labels)
+            yield Part(self._run, data.part(start, stop), start // self._run.block, stop - start, labels)
 
     def _values(self) -> Iterator[Part]:
         blocks = Blocks(self._data, self._run.protocol.domain, self._run.block)
@@ -182,7 +184,7 @@ class Parts:
 
         def part() -> Part:
             values = np.concatenate(held) if len(held) > 1 else held[0]
-            return Part(self._run, values, first, len(values), self.labels)
+            return Part(self._run, values, first, len(values), None)
 
         for block in blocks:
             if not blocks.n > len(block):
