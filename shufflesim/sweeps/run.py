@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from .._checks import check_integer
 from .._resumable import run
 from .experiment import Experiment, plan
-from .store import Writer, keys, read, stored
+from .reading import keys, read, stored
+from .store import Writer
 from .task import Task
 
 if TYPE_CHECKING:
