@@ -468,6 +468,52 @@ users = "{users}"
     assert [task.key for task in sweeps.plan("copy/e.toml")] != [one["task"].iloc[0]]
 
 
+def test_categories_have_one_order_whatever_the_file_is():
+    """That of the labels, or the one that a categorical has: ranges depend on it."""
+    frame = pd.DataFrame({"city": list("zzcab") * 3})
+    frame.to_parquet("a.parquet", row_group_size=4)
+    frame.to_csv("a.csv", index=False)
+    frame.set_index("city").assign(x=1).to_parquet("index.parquet")
+    pd.DataFrame({"city": pd.Categorical(list("ab"), categories=list("zcba"))}).to_parquet("own.parquet")
+    pd.DataFrame({"city": [10, 2, 1, 10]}).to_csv("codes.csv", index=False)
+    codes = sweeps.values.data_of({"file": "codes.csv", "column": "city"}, Path()).draw(1, 0, numbers=False)
+    assert list(codes.cat.categories) == ["1", "2", "10"]
+    for name, order in {"a.parquet": "abcz", "a.csv": "abcz", "index.parquet": "abcz", "own.parquet": "zcba"}.items():
+        data = sweeps.values.data_of({"file": name, "column": "city", "users": "first"}, Path())
+        drawn = data.draw(2, 0, numbers=False)
+        assert list(drawn.cat.categories) == list(order)
+        assert drawn.tolist() == list("ab" if name == "own.parquet" else "zz")
+
+
+def test_files_that_change_under_way_are_refused():
+    """Their rows would be stored as those of the file that was checked."""
+    pd.DataFrame({"x": [0.25] * 9}).to_csv("a.csv", index=False)
+    one = {"protocol": [{"name": "laplace", "epsilon": 1}], "data": [{"file": "a.csv", "column": "x"}], "n": 5}
+    tasks = sweeps.plan(SAID | one)
+    sweeps.values._read.cache_clear()
+    pd.DataFrame({"x": [0.5] * 9}).to_csv("a.csv", index=False)
+    with pytest.raises(ValueError, match=r"a\.csv must stay as it is during a sweep"):
+        ss.sweep(tasks, "out")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (None, "experiment must be a path, a mapping or a sequence of tasks, got None"),
+        ([1], r"experiment must be a path, a mapping or a sequence of tasks, got \[1\]"),
+        (SAID | {3: 4}, "3 is an unknown key; known: data, "),
+        (SAID | {"data": [{**CODES, 3: 4}]}, r"\[\[data\]\] 1: keys must be texts, got 3"),
+    ],
+)
+def test_what_is_no_experiment(given, message):
+    with pytest.raises(ValueError, match=message):
+        ss.sweep(given, "out")
+
+
+def test_numbers_of_numpy_are_numbers(whole):
+    assert len(ss.sweep(SAID | {"data": [{**CODES, "d": np.int64(8), "exponent": [*np.array([1.0, 2.0])]}]}, whole)) == 16
+
+
 def test_samples_are_of_the_column_and_repeatable():
     table = sweeps.Table("airports", ("lat", "lon"))
     drawn = table.draw(5000, 3, numbers=True)

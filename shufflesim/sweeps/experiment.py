@@ -104,7 +104,7 @@ def plan(experiment: Experiment) -> list[Task]:
     said, text, folder = _loaded(experiment)
     for key in said:
         if key not in KNOWN:
-            raise text.refuse(f"{key!r} is an unknown key; {nearest(key, KNOWN)}", key=key)
+            raise text.refuse(f"{key!r} is an unknown key; {nearest(str(key), KNOWN)}", key=str(key))
     for key in NEEDED:
         if key not in said:
             raise text.refuse(f"{key!r} must be given, got none")
@@ -198,6 +198,9 @@ def _choices(text: Text, said: Mapping[str, Any], table: str) -> Iterator[tuple[
     if not isinstance(entries, list | tuple) or not entries or not all(isinstance(entry, Mapping) for entry in entries):
         raise text.refuse(f"{table} must be one or more [[{table}]] tables, got {entries!r}", key=table)
     for number, entry in enumerate(entries, start=1):
+        for key in entry:
+            if not isinstance(key, str):
+                raise text.refuse(f"keys must be texts, got {key!r}", table, number)
         yield number, {key: _listed(text, entry, key, table, number) for key in entry}
 
 

@@ -156,6 +156,8 @@ def outlook(experiment: Experiment | Sequence[Task], folder: str | os.PathLike[s
 
 def _tasks(experiment: Experiment | Sequence[Task]) -> dict[str, Task]:
     tasks = plan(experiment) if isinstance(experiment, str | os.PathLike | Mapping) else experiment
+    if not isinstance(tasks, Sequence) or not all(isinstance(task, Task) for task in tasks):
+        raise ValueError(f"experiment must be a path, a mapping or a sequence of tasks, got {experiment!r}")
     return {task.key: task for task in tasks}
 
 
