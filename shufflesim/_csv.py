@@ -70,9 +70,9 @@ def plain_numbers(labels: list[str]) -> list[Any]:
     return list(labels)
 
 
-def check_csv(paths: list[Path], columns: Sequence[str] | None) -> tuple[tuple[str, ...], int]:
+def check_csv(paths: list[Path], columns: Sequence[str] | None) -> tuple[tuple[str, ...], list[int]]:
     first: list[str] = []
-    rows = 0
+    rows = []
     for path in paths:
         with _reading_csv(path):
             names = header(path)
@@ -86,7 +86,7 @@ def check_csv(paths: list[Path], columns: Sequence[str] | None) -> tuple[tuple[s
         first = first or chosen
         if chosen != first:
             raise ValueError(f"source must have one schema, got {first} in {str(paths[0])!r} and {chosen} in {str(path)!r}")
-        rows += lines - 1
+        rows.append(lines - 1)
     return tuple(first), rows
 
 

@@ -1,13 +1,10 @@
-"""Many independent tasks, in processes, whose rows are on disk as soon as they are there.
+"""Many independent tasks, in processes or on a cluster, whose rows are on disk as soon as they are there.
 
 What a task finds is appended to a file under a hash of all that it depends on, so that an interrupted run goes on where it was.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
-import inspect
 import json
 import multiprocessing
 import os
@@ -18,23 +15,20 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ProcessPoolExecutor, wait
 from contextlib import closing
-from functools import lru_cache
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
-
 from ._checks import check_integer
+from ._cluster import WorkerLostError, check_client, unordered
+from ._identity import digest
 
 ROWS_FILE = "rows.jsonl"
 # Tasks that wait in the pool, for each process: so that the results of thousands are not all held at once.
 WAITING = 4
+_TURN = threading.Lock()
 Rows = list[dict[str, Any]]
-
-
-class WorkerLostError(RuntimeError):
-    """A process has ended before its task was done; what others have done is kept."""
 
 
 class Task(Protocol):
@@ -49,7 +43,12 @@ class Task(Protocol):
 
 
 def resume(
-    plan: Sequence[Task], folder: Path, *, workers: int = 1, progress: Callable[[int], None] | None = None
+    plan: Sequence[Task],
+    folder: Path,
+    *,
+    workers: int = 1,
+    client: Any = None,
+    progress: Callable[[int], None] | None = None,
 ) -> Iterator[Rows]:
     """Do what is not in the folder yet; the rows of each task, in the order of the plan.
 
@@ -61,19 +60,22 @@ def resume(
         An existing folder; rows are appended to `rows.jsonl` in it.
     workers : int
         Processes, at most as many as there are processors; the result is the same for any number.
+    client : dask.distributed.Client, optional
+        A cluster that does the tasks; the file stays here.
     progress : callable, optional
         Is called with the number of tasks that are done.
 
     Raises
     ------
     ValueError
-        If `workers` is no integer >= 1.
+        If `workers` is no integer >= 1, or the client has no cluster.
     OSError
         If the file cannot be read or written.
     WorkerLostError
-        If a process was killed.
+        If a process was killed, or all of a cluster is gone.
     """
     workers = check_integer("workers", workers, low=1)
+    check_client(client, workers)
     keys = [task.key for task in plan]
     path = folder / ROWS_FILE
     known = dict(_read(path))
@@ -82,7 +84,7 @@ def resume(
     if progress is not None:
         progress(done)
     # Closed at once, also when it is interrupted here: its processes end then.
-    with closing(run(missing, workers)) as results:
+    with closing(run(missing, workers, client)) as results:
         for key, (found, seconds) in results:
             _append(path, {"key": key, "seconds": round(seconds, 3), "rows": found, "check": digest(key, found)})
             known[key] = found
@@ -92,58 +94,11 @@ def resume(
     return iter([known[key] for key in keys])
 
 
-def digest(*said: Any) -> str:
-    """Hash of what JSON can hold."""
-    return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:32]
-
-
-def identity(value: Any) -> Any:
-    """What a value is made of, exactly, in JSON: numbers, texts, arrays, and dataclasses and sequences of these.
-
-    Raises
-    ------
-    ValueError
-        For anything else, such as a function.
-    """
-    if isinstance(value, np.generic):
-        value = value.item()
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    if isinstance(value, float):
-        return value.hex()
-    if isinstance(value, np.ndarray) and value.dtype != object:
-        return [value.dtype.str, value.shape, hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()]
-    if isinstance(value, (tuple, list)):
-        return [identity(part) for part in value]
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        parts = {field.name: identity(getattr(value, field.name)) for field in dataclasses.fields(value)}
-        return [type(value).__module__, type(value).__qualname__, parts]
-    raise ValueError(f"what is kept must be made of numbers, texts, arrays and dataclasses of them, got {value!r}")
-
-
-def source_of(x: Any) -> list[Path]:
-    """The file of its class, if there is one."""
-    try:
-        own = inspect.getsourcefile(type(x))
-    except TypeError:
-        return []
-    return [Path(own).resolve()] if own and Path(own).exists() else []
-
-
-@lru_cache
-def library_code(*others: Path) -> str:
-    """Hash of the library's source, its randomizers and protocols included, and of other files."""
-    root = Path(__file__).parent
-    folders = [root, *((root / name).resolve() for name in ("mechanisms", "protocols"))]
-    files = {path for folder in folders for path in folder.rglob("*.py")}
-    found = hashlib.sha256()
-    for path in sorted(files | set(others)):
-        found.update(path.read_bytes())
-    return found.hexdigest()
-
-
-def run(missing: Mapping[str, Task], workers: int) -> Generator[tuple[str, tuple[Rows, float]]]:
+def run(missing: Mapping[str, Task], workers: int, client: Any = None) -> Generator[tuple[str, tuple[Rows, float]]]:
     """Key, rows and seconds of each task as it is done, in any order; to be closed, which ends its processes."""
+    if client is not None:
+        yield from unordered(client, ((key, partial(_timed, task)) for key, task in missing.items()))
+        return
     if workers == 1 or len(missing) <= 1:
         for key, task in missing.items():
             yield key, _timed(task)
@@ -178,8 +133,10 @@ def run(missing: Mapping[str, Task], workers: int) -> Generator[tuple[str, tuple
 
 
 def _timed(task: Task) -> tuple[Rows, float]:
-    started = time.perf_counter()
-    return task.rows(), time.perf_counter() - started
+    # The threads of a process take turns: mpmath's precision is that of all of them.
+    with _TURN:
+        started = time.perf_counter()
+        return task.rows(), time.perf_counter() - started
 
 
 def _start() -> None:

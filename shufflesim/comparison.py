@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import inspect
 import math
+import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._checks import check_delta, check_number, check_target, check_users
+from ._checks import check_delta, check_integer, check_number, check_target, check_users
+from ._cluster import check_client
 from .bounds import epsilon as epsilon_at
 from .domains import Box, Categories, Digits, Domain, Interval, Sets, Stream
 from .protocol import Protocol
@@ -35,6 +37,9 @@ def compare(
     *,
     data: Any = None,
     seed: int | None = None,
+    workers: int = 1,
+    client: Any = None,
+    folder: str | os.PathLike[str] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> pd.DataFrame:
     """Rank randomizers and protocols by error, each with as little noise as the same central privacy allows.
@@ -57,6 +62,8 @@ def compare(
         categories is the same for all data.
     seed : int, optional
         Of the runs on `data`.
+    workers, client, folder
+        Who does the runs, and where sums of their parts are kept, as in `simulate`.
     progress : callable, optional
         Called with the number of candidates done so far.
 
@@ -91,6 +98,9 @@ def compare(
     _one_domain(made)
     if n is None and data is None:
         raise ValueError("n must be given where there are no data, got None")
+    workers = check_integer("workers", workers, low=1)
+    check_client(client, workers)
+    how = {"seed": seed, "workers": workers, "client": client, "folder": folder}
     data = Stream.of(data)
     if isinstance(data, Stream):
         data.refuse_once("for compare, which runs every candidate on them")
@@ -109,7 +119,7 @@ def compare(
         found = calibrated(candidate, target, delta, n)
         if data is not None:
             _number(n, data, found.domain)
-        row = _row(found, n, delta, data, seed)
+        row = _row(found, n, delta, data, how)
         if not row["epsilon"] <= target * (1 + 1e-9):
             raise ValueError(f"candidates must have a central eps of at most {target!r}, got {row['epsilon']!r} of {found.name}")
         rows.append(row)
@@ -166,7 +176,7 @@ def central_error(domain: Domain, epsilon: float, n: int) -> float:
     return math.nan
 
 
-def _row(found: Protocol, n: int, delta: float, data: Any, seed: int | None) -> dict[str, Any]:
+def _row(found: Protocol, n: int, delta: float, data: Any, how: dict[str, Any]) -> dict[str, Any]:
     row: dict[str, Any] = {
         "protocol": found.name,
         "local_epsilon": found.local_epsilon,
@@ -176,7 +186,7 @@ def _row(found: Protocol, n: int, delta: float, data: Any, seed: int | None) -> 
     }
     if data is None:
         return row | {"rmse": _expected(found, n)}
-    run = simulate(found, data, delta=delta, seed=seed)
+    run = simulate(found, data, delta=delta, **how)
     return row | {"rmse": run.expected_rmse, "observed_rmse": run.rmse}
 
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Literal, overload
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, overload
 
 import numpy as np
 from scipy import special
 
 from ._checks import SIZE_MAX, check_delta, check_integer, check_number
+from ._cluster import check_client, unordered
 from ._sampling import child, seed_root
-from .domains import Array, Blocks, Categories, Counts, Domain, Histogram, Stream
+from .domains import Array, Blocks, Categories, Counts, Stream
+from .parts import Method, Run, summed
 from .population import Population, Received, Senders
 from .protocol import Protocol
 from .protocols import SingleMessage
@@ -33,7 +38,6 @@ COMMON = 2**32 - 1
 REPEATS_MOST = 10**6
 
 
-Method = Literal["users", "counts"]
 Seed = int | np.random.SeedSequence | None
 
 
@@ -51,6 +55,8 @@ def simulate(
     minimum_batch: int = ...,
     repeats: None = ...,
     workers: int = ...,
+    client: Any = ...,
+    folder: str | os.PathLike[str] | None = ...,
     progress: Callable[[int], None] | None = ...,
 ) -> Simulation: ...
 
@@ -69,6 +75,8 @@ def simulate(
     minimum_batch: int = ...,
     repeats: int,
     workers: int = ...,
+    client: Any = ...,
+    folder: str | os.PathLike[str] | None = ...,
     progress: Callable[[int], None] | None = ...,
 ) -> Repeats: ...
 
@@ -86,6 +94,8 @@ def simulate(
     minimum_batch: int = 1,
     repeats: int | None = None,
     workers: int = 1,
+    client: Any = None,
+    folder: str | os.PathLike[str] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Simulation | Repeats:
     """Encode every user's value, shuffle all messages, and analyze what comes out.
@@ -106,7 +116,7 @@ def simulate(
         "users" runs every user's randomizer and shuffles the messages; "counts" draws the aggregate of all messages directly
         from the histogram of the data, with the same distribution, where the protocol has such a sampler.
     chunk_size : int, optional
-        Users between two progress calls; rounded up to whole blocks. The result does not depend on it.
+        Users between two progress calls; rounded up to whole blocks, or to whole parts. The result does not depend on it.
     confidence : float
         Level of the confidence intervals, in (0, 1).
     population : Population, optional
@@ -117,7 +127,14 @@ def simulate(
     repeats : int, optional
         Number of independent runs on the same data, which an iterator does not give twice; run r has child r of the seed.
     workers : int
-        Processes that share the runs; the result does not depend on it.
+        Processes that share the users, or the runs; the result does not depend on it. Users are shared in parts of 32 blocks.
+    client : dask.distributed.Client, optional
+        A cluster that does the work instead; the result is the same. Parquet files are read by the workers, who must find them
+        under the same path; other data are sent to them.
+    folder : path, optional
+        An existing folder in which the sums of each part are kept as soon as they are there, under a hash of the run, the code
+        and the part's data (of Parquet files: path, rows, size and time of change): another call with this seed goes on from
+        there, say after a damaged file has been replaced. For a single run.
     progress : callable, optional
         Called with the number of users done so far; of runs, if there are several.
 
@@ -131,12 +148,17 @@ def simulate(
     ValueError
         If a value is outside the protocol's domain, an argument is out of range, or a file is damaged; the message names it. What
         an iterator raises passes through.
+    RuntimeError
+        If a process was killed, or all workers of a cluster, or its scheduler.
+    OSError
+        If the folder cannot be written to.
 
     Notes
     -----
     Users are processed in blocks (65,536 users; fewer where reports are wide). Block k draws from child k of the seed, as
-    `SeedSequence.spawn` numbers them, so that the result depends on the seed and the values alone, in one array or in any
-    batches. Memory: the data (one batch of a stream), one block's messages, and the additive aggregate.
+    `SeedSequence.spawn` numbers them, and sums of numbers are taken over the blocks in a fixed tree, so that the result depends
+    on the seed and the values alone, in one array or in any batches, in one process or in many. Memory, of each process: the
+    data (one batch of a stream), one block's messages, and the additive aggregate.
 
     Examples
     --------
@@ -164,6 +186,11 @@ def simulate(
         raise ValueError(f"progress must be callable, got {progress!r}")
     root = seed_root(seed)
     workers = check_integer("workers", workers, low=1)
+    check_client(client, workers)
+    place = None if folder is None else Path(folder)
+    if place is not None and (repeats is not None or not str(folder) or not place.is_dir()):
+        rule = "an existing folder, and for a single run"
+        raise ValueError(f"folder must be {rule}, got {str(folder)!r}{'' if repeats is None else f' and repeats={repeats!r}'}")
     chunk = BLOCK if chunk_size is None else check_integer("chunk_size", chunk_size, low=1)
     data = Stream.of(data)
     if repeats is not None:
@@ -171,29 +198,29 @@ def simulate(
             data.refuse_once("for repeats")
         options = {"delta": delta, "method": method, "confidence": confidence, "population": population}
         options["minimum_batch"] = minimum_batch
-        return _repeated(
-            protocol, data, check_integer("repeats", repeats, low=1, high=REPEATS_MOST), workers, root, options, progress
-        )
-    if workers > 1:
-        raise ValueError(f"workers must be 1 for a single run, got {workers}")
+        repeats = check_integer("repeats", repeats, low=1, high=REPEATS_MOST)
+        return _repeated(_Repetition(protocol, root, options), data, repeats, workers, client, progress)
     block = max(1, min(BLOCK, BLOCK_DRAWS // protocol.width))
 
     started = time.perf_counter()
     senders = None if population is None else Senders(population, protocol, np.random.default_rng(child(root, COMMON)))
-    crowd = Received()
     if isinstance(data, Counts):
         if method != "counts":
             raise ValueError(f"method must be 'counts' for data given as Counts, got {method!r}")
         groups = data.groups(protocol.domain)
         n, total, labels = data.n, protocol.domain.grouped_total(*groups), protocol.domain.labels
+        crowd = Received()
     else:
-        blocks = Blocks(data, protocol.domain, block)
-        told = _told(blocks, chunk, progress)
-        if method == "users":
-            total, aggregate, messages = _run_users(protocol, told, root, senders, crowd)
+        run, told = Run(protocol, root, block, method, senders), _Told(chunk, progress)
+        if workers == 1 and client is None and place is None:
+            blocks = Blocks(data, protocol.domain, block)
+            sums, labels = run.sums(told.after(blocks)), blocks.labels
         else:
-            total, groups = _histogram(protocol.domain, told)
-        n, labels = blocks.n, blocks.labels
+            sums, labels = summed(run, data, workers=workers, client=client, folder=place, done=told)
+        told.last(sums.users)
+        n, total, aggregate, messages, crowd = sums.users, sums.total.value, sums.aggregate.value, sums.messages, sums.crowd
+        if method == "counts":
+            groups = (np.arange(len(total)), total) if isinstance(protocol.domain, Categories) else sums.histogram.groups()
     if method == "counts":
         aggregate, messages = _draw_counts(protocol, groups, n, root)
     if population is None:
@@ -223,31 +250,33 @@ def simulate(
     )
 
 
+@dataclass(frozen=True)
+class _Repetition:
+    """One of many runs."""
+
+    protocol: Protocol
+    root: np.random.SeedSequence
+    options: dict[str, Any]
+    number: int = 0
+
+    def __call__(self, data: Any) -> tuple[Simulation | None, Array, Array]:
+        """Result of the first run; errors, and which intervals hold the truth."""
+        result = simulate(self.protocol, data, seed=child(self.root, self.number), **self.options)
+        error = result.estimate - result.truth
+        z = float(special.ndtri(0.5 + result.confidence / 2))
+        inside = np.abs(error) <= z * np.sqrt(result.estimated_variance)
+        return (result if self.number == 0 else None), error, inside
+
+
 def _repeated(
-    protocol: Protocol,
-    data: Any,
-    repeats: int,
-    workers: int,
-    root: np.random.SeedSequence,
-    options: dict[str, Any],
-    progress: Callable[[int], None] | None,
+    run: _Repetition, data: Any, repeats: int, workers: int, client: Any, progress: Callable[[int], None] | None
 ) -> Repeats:
     """Independent runs, summed up in their order whoever made them."""
-    from joblib import Parallel, delayed
-
-    z = float(special.ndtri(0.5 + options["confidence"] / 2))
-
-    def run(number: int) -> tuple[Simulation | None, Array, Array]:
-        result = simulate(protocol, data, seed=child(root, number), **options)
-        error = result.estimate - result.truth
-        inside = np.abs(error) <= z * np.sqrt(result.estimated_variance)
-        return (result if number == 0 else None), error, inside
-
-    runs = Parallel(n_jobs=min(workers, repeats), return_as="generator")(delayed(run)(number) for number in range(repeats))
+    runs = (replace(run, number=number) for number in range(repeats))
     first: Simulation | None = None
     sums: list[Any] = [0, 0, 0]
     rmses = np.empty(repeats)
-    for number, (result, error, inside) in enumerate(runs):
+    for number, (result, error, inside) in enumerate(_made(runs, data, min(workers, repeats), client)):
         first = result or first
         square = error * error
         sums = [total + part for total, part in zip(sums, (error, square, inside), strict=True)]
@@ -256,55 +285,48 @@ def _repeated(
             progress(number + 1)
     assert first is not None  # run 0 brings it
     about = first.protocol, first.n, first.delta, first.confidence, first.labels, first.truth, first.variance
-    return Repeats(*about, sums[0], sums[1], sums[2], rmses, root.entropy, root.spawn_key)
+    return Repeats(*about, sums[0], sums[1], sums[2], rmses, run.root.entropy, run.root.spawn_key)
 
 
-def _told(blocks: Blocks, chunk: int, progress: Callable[[int], None] | None) -> Iterator[Array]:
-    """The same blocks, with calls of `progress` when they have been worked on."""
-    reported = 0
-    for block in blocks:
-        yield block
-        if progress is not None and blocks.n - reported >= chunk:
-            reported = blocks.n
-            progress(reported)
-    if progress is not None and blocks.n > reported:
-        progress(blocks.n)
+def _made(runs: Iterable[_Repetition], data: Any, workers: int, client: Any) -> Iterator[tuple[Simulation | None, Array, Array]]:
+    """What runs give, in their order."""
+    if client is None:
+        from joblib import Parallel, delayed
+
+        yield from Parallel(n_jobs=workers, return_as="generator")(delayed(run)(data) for run in runs)
+        return
+    sent = data.anywhere() if isinstance(data, Stream) else data
+    early: dict[int, Any] = {}
+    expected = 0
+    for number, found in unordered(client, ((run.number, run) for run in runs), sent):
+        early[number] = found
+        while expected in early:
+            yield early.pop(expected)
+            expected += 1
 
 
-def _run_users(
-    protocol: Protocol, blocks: Iterable[Array], root: np.random.SeedSequence, senders: Senders | None, crowd: Received
-) -> tuple[Array, Array, float]:
-    """Summary of the data, aggregate and number of messages, summed over blocks."""
-    total, aggregate, messages = np.array(0), np.array(0), 0.0
-    for index, part in enumerate(blocks):
-        sums, sent = _run_block(protocol, part, child(root, index), senders, crowd)
-        total, aggregate, messages = total + protocol.domain.total(part), aggregate + sums, messages + sent
-    return total, aggregate, messages
+class _Told:
+    """Calls of `progress`, at least a chunk of users apart."""
 
+    def __init__(self, chunk: int, progress: Callable[[int], None] | None) -> None:
+        self._chunk, self._progress = chunk, progress
+        self._reported = 0
 
-def _histogram(domain: Domain, blocks: Iterable[Array]) -> tuple[Array, tuple[Array, Array]]:
-    """Summary of the data, and different values with the number of users who hold each."""
-    total, histogram = np.array(0), Histogram()
-    for part in blocks:
-        total = total + domain.total(part)
-        if not isinstance(domain, Categories):
-            histogram.add(part)
-    return total, (np.arange(domain.d), total) if isinstance(domain, Categories) else histogram.groups()
+    def __call__(self, users: int) -> None:
+        if self._progress is not None and users - self._reported >= self._chunk:
+            self._reported = users
+            self._progress(users)
 
+    def after(self, blocks: Blocks) -> Iterator[Array]:
+        """The same blocks, each counted when it has been worked on."""
+        for block in blocks:
+            yield block
+            self(blocks.n)
 
-def _run_block(
-    protocol: Protocol, part: Array, seed: np.random.SeedSequence, senders: Senders | None, crowd: Received
-) -> tuple[Array, int]:
-    """Aggregate and number of messages of one block of users."""
-    rng = np.random.default_rng(seed)
-    if senders is None:
-        shuffled = Shuffler().permute(protocol.encode(part, rng).messages, rng)
-        return protocol.aggregate(shuffled), shuffled.shape[0]
-    sent = senders.encode(part, np.random.default_rng(child(seed, 0)), rng)
-    shuffled = Shuffler().permute(sent.encoded.messages, rng)
-    accepted = senders.accepted(shuffled)
-    crowd.add(sent.present, sent.faulty, shuffled.shape[0] - accepted.shape[0])
-    return protocol.aggregate(accepted), shuffled.shape[0]
+    def last(self, users: int) -> None:
+        """All users are done."""
+        if self._progress is not None and users > self._reported:
+            self._progress(users)
 
 
 def _draw_counts(protocol: Protocol, groups: tuple[Array, Array], n: int, root: np.random.SeedSequence) -> tuple[Array, float]:

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import parquet
 
-from ._checks import nearest
+from ._checks import SIZE_MAX, nearest
 
 # Rows of a batch read from a file.
 BATCH_ROWS = 2**13
@@ -130,17 +130,28 @@ def footer(path: Path) -> tuple[Any, Any]:
         return file.schema_arrow, file.metadata
 
 
-def read(path: Path, columns: list[str] | None, batch_rows: int, labels: Iterable[str] | None = None) -> Iterator[Any]:
-    """One file, a row group after the other, so that a damaged one can be named.
+def read(
+    path: Path,
+    columns: list[str] | None,
+    batch_rows: int,
+    labels: Iterable[str] | None = None,
+    rows: tuple[int, int] | None = None,
+) -> Iterator[Any]:
+    """One file, a row group after the other, so that a damaged one can be named; with `rows` the rows [start, stop).
 
     With `labels` (names of columns) text is checked, and comes as dictionaries in these columns.
     """
+    start, stop = (0, SIZE_MAX) if rows is None else rows
     with reading(str(path)):
         texts = list(labels or ()) or None
         file = parquet.ParquetFile(path, read_dictionary=texts, buffer_size=READ_BYTES, page_checksum_verification=True)
     with file:
+        after = 0
         for group in range(file.metadata.num_row_groups):
             where, stated, found = f"{path}, row group {group}", file.metadata.row_group(group).num_rows, 0
+            first, after = after, after + stated
+            if after <= start or first >= stop:
+                continue
             with reading(where):
                 batches = file.iter_batches(batch_rows, row_groups=[group], columns=columns)
             while True:
@@ -150,11 +161,20 @@ def read(path: Path, columns: list[str] | None, batch_rows: int, labels: Iterabl
                         batch.validate(full=True)
                 if batch is None:
                     break
+                table = cut(pa.Table.from_batches([batch]), start - first - found, stop - first - found)
                 found += batch.num_rows
-                table = pa.Table.from_batches([batch])
-                yield table if columns is None else table.select(columns)
-            if found != stated:
+                if table.num_rows:
+                    yield table if columns is None else table.select(columns)
+                if first + found >= stop:
+                    break
+            if found != stated and first + found < stop:
                 raise ValueError(f"cannot read {where!r}: it must have {stated:,} rows, got {found:,}")
+
+
+def cut(table: Any, start: int, stop: int) -> Any:
+    """Its rows [start, stop), as far as there are any; both can be beyond its ends."""
+    start = max(0, start)
+    return table.slice(start, max(0, min(stop, table.num_rows) - start))
 
 
 @contextmanager

@@ -5,20 +5,23 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from ._checks import nearest
 from ._csv import check_csv, is_csv, named, read_csv
-from .sources import agree, files, footer, read, reading, reason
+from .sources import agree, cut, files, footer, read, reading, reason
 
 SUFFIXES = (".csv", ".csv.gz", ".parquet")
 # Rows of a batch, and numbers in one that has many columns.
 BATCH_ROWS = 2**18
 BATCH_CELLS = 2**22
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -31,24 +34,32 @@ class Files:
         In the order of their rows.
     columns : tuple of str
         In the order of the tables.
-    rows : int
-        Of all files; of csv files at most so many, since a cell can have several lines.
+    counts : tuple of int
+        Rows of each file; of csv files at most so many, since a cell can have several lines.
     exact : bool
-        Whether `rows` is the number of rows.
+        Whether these are the numbers of rows.
+    stamped : bool
+        Whether a part of it tells when its data have changed.
     """
 
     paths: tuple[Path, ...]
     columns: tuple[str, ...]
-    rows: int
+    counts: tuple[int, ...]
     exact: bool
+    stamped = True
 
     @classmethod
     def of(cls, given: Any, columns: Sequence[str] | None) -> Files:
         """Of a path, a folder of Parquet files, or a list of paths; by default with all columns."""
         paths = _paths(given)
         spelled = is_csv(paths[0])
-        found, rows = (check_csv if spelled else _check_parquet)(paths, columns)
-        return cls(tuple(paths), found, rows, exact=not spelled)
+        found, counts = (check_csv if spelled else _check_parquet)(paths, columns)
+        return cls(tuple(paths), found, tuple(counts), exact=not spelled)
+
+    @property
+    def rows(self) -> int:
+        """Of all files."""
+        return sum(self.counts)
 
     @property
     def spelled(self) -> bool:
@@ -63,6 +74,68 @@ class Files:
             else:
                 yield from read(path, list(self.columns), _batch_rows(self.columns), labels)
 
+    @property
+    def divisible(self) -> bool:
+        """Whether rows can be found without reading those before them."""
+        return self.exact
+
+    def anywhere(self) -> Files:
+        """The same for any process that can read the files."""
+        return replace(self, paths=tuple(path.absolute() for path in self.paths))
+
+    def part(self, start: int, stop: int) -> Part:
+        """Its rows [start, stop), as `anywhere`."""
+        pieces = [(path, *rows) for path, rows in _overlapping(self.anywhere().paths, self.counts, start, stop)]
+        return Part(tuple(pieces), self.columns)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some rows of Parquet files, or of row groups of a dataset; attributes as `Files` has them.
+
+    Attributes
+    ----------
+    pieces : tuple of (Path or pyarrow.dataset.ParquetFileFragment, int, int)
+        Where rows are, the first one and the one after the last one.
+    schema : pyarrow.Schema, optional
+        Of the dataset.
+    """
+
+    pieces: tuple[tuple[Any, int, int], ...]
+    columns: tuple[str, ...]
+    schema: Any = None
+    exact = True
+    spelled = False
+    divisible = False
+    stamped = True
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return sum(stop - start for _, start, stop in self.pieces)
+
+    def anywhere(self) -> Part:
+        """It is."""
+        return self
+
+    @property
+    def identity(self) -> list[Any]:
+        """What the rows depend on, as far as the file system tells; for files only."""
+        found = [(str(path), path.stat(), start, stop) for path, start, stop in self.pieces]
+        return [list(self.columns), [[path, stat.st_size, stat.st_mtime_ns, *rows] for path, stat, *rows in found]]
+
+    def read(self, labels: Collection[str]) -> Iterator[Any]:
+        """Arrow tables or batches."""
+        for place, start, stop in self.pieces:
+            if self.schema is None:
+                yield from read(place, list(self.columns), _batch_rows(self.columns), labels, (start, stop))
+                continue
+            found = 0
+            with reading(f"{place.path}, row group {place.row_groups[0].id}"):
+                for batch in place.to_batches(self.schema, **_options(self.columns)):
+                    yield cut(batch, start - found, stop - found)
+                    found += batch.num_rows
+
 
 @dataclass(frozen=True)
 class Dataset:
@@ -72,6 +145,7 @@ class Dataset:
     columns: tuple[str, ...]
     exact = True
     spelled = False
+    stamped = False
 
     @classmethod
     def of(cls, given: Any, columns: Sequence[str] | None) -> Dataset:
@@ -89,14 +163,42 @@ class Dataset:
             return int(self.source.count_rows())
 
     @property
-    def _options(self) -> dict[str, Any]:
-        # By default Arrow reads some million rows ahead.
-        rows = _batch_rows(self.columns)
-        return {"columns": list(self.columns), "batch_size": rows, "batch_readahead": 1, "fragment_readahead": 1}
+    def divisible(self) -> bool:
+        """As of `Files`: of Parquet files without a filter."""
+        return bool(self._groups)
+
+    def anywhere(self) -> Dataset | Part:
+        """As of `Files`; what is no Parquet file, or filtered, must have paths that are right everywhere."""
+        return self.part(0, self.rows) if self.divisible else self
+
+    def part(self, start: int, stop: int) -> Part:
+        """As of `Files`."""
+        groups, counts = zip(*self._groups, strict=True)
+        pieces = [(group, *rows) for group, rows in _overlapping(groups, counts, start, stop)]
+        return Part(tuple(pieces), self.columns, self.source.schema)
+
+    @cached_property
+    def _groups(self) -> list[tuple[Any, int]]:
+        """Row groups with their numbers of rows; none if there are others."""
+        import pyarrow.dataset as arrow
+
+        found: list[tuple[Any, int]] = []
+        try:
+            for fragment in self.source.get_fragments():
+                if not isinstance(fragment, arrow.ParquetFileFragment):
+                    return []
+                with reading(fragment.path):
+                    found += [(_absolute(group), group.row_groups[0].num_rows) for group in fragment.split_by_row_group()]
+        except ValueError as error:
+            # What Arrow says of a filter; a file that cannot be read has a cause.
+            if error.__cause__ is not None:
+                raise
+            return []
+        return found
 
     def read(self, labels: Collection[str]) -> Iterator[Any]:
         """Arrow batches."""
-        batches = self.source.to_batches(**self._options)
+        batches = self.source.to_batches(**_options(self.columns))
         while True:
             try:
                 batch = next(batches, None)
@@ -114,7 +216,7 @@ class Dataset:
                 for part in fragment.split_by_row_group() if hasattr(fragment, "split_by_row_group") else [fragment]:
                     groups = getattr(part, "row_groups", None)
                     place = f"{fragment.path}, row group {groups[0].id}" if groups else place
-                    for _ in part.to_batches(self.source.schema, **self._options):
+                    for _ in part.to_batches(self.source.schema, **_options(self.columns)):
                         pass
             except (OSError, pa.ArrowException):
                 return place
@@ -130,6 +232,12 @@ class Once:
     rows = None
     exact = True
     spelled = False
+    divisible = False
+    stamped = False
+
+    def anywhere(self) -> Once:
+        """The same; it cannot be sent."""
+        return self
 
     def read(self, labels: Collection[str]) -> Iterator[Any]:
         """Arrow batches, DataFrames and arrays, all with the same columns."""
@@ -153,7 +261,7 @@ class Once:
             yield item[names] if isinstance(item, pd.DataFrame) else item.select(names)
 
 
-Tables = Files | Dataset | Once
+Tables = Files | Dataset | Once | Part
 
 
 def is_stream(given: Any) -> bool:
@@ -166,6 +274,32 @@ def opened(source: Any, columns: Sequence[str] | None) -> Tables:
     if isinstance(source, Iterator):
         return Once(source, None if columns is None else tuple(columns))
     return (Dataset if _is_dataset(source) else Files).of(source, columns)
+
+
+def _overlapping(places: Sequence[T], counts: Sequence[int], start: int, stop: int) -> Iterator[tuple[T, tuple[int, int]]]:
+    """Those that hold rows of [start, stop), with the rows of theirs."""
+    after = 0
+    for place, count in zip(places, counts, strict=True):
+        first, after = after, after + count
+        low, high = max(start - first, 0), min(stop - first, count)
+        if low < high:
+            yield place, (low, high)
+
+
+def _absolute(group: Any) -> Any:
+    """A row group of a file of this machine under its whole path."""
+    from pyarrow.fs import LocalFileSystem
+
+    if not isinstance(group.filesystem, LocalFileSystem):
+        return group
+    where = {"filesystem": group.filesystem, "partition_expression": group.partition_expression}
+    return group.format.make_fragment(os.path.abspath(group.path), row_groups=[group.row_groups[0].id], **where)
+
+
+def _options(columns: Sequence[str]) -> dict[str, Any]:
+    # By default Arrow reads some million rows ahead.
+    rows = _batch_rows(columns)
+    return {"columns": list(columns), "batch_size": rows, "batch_readahead": 1, "fragment_readahead": 1}
 
 
 def _batch_rows(columns: Sequence[str]) -> int:
@@ -203,9 +337,9 @@ def _paths(given: Any) -> list[Path]:
     return paths
 
 
-def _check_parquet(paths: list[Path], columns: Sequence[str] | None) -> tuple[tuple[str, ...], int]:
+def _check_parquet(paths: list[Path], columns: Sequence[str] | None) -> tuple[tuple[str, ...], list[int]]:
     first: Any = None
-    rows = 0
+    rows = []
     for path in paths:
         schema, metadata = footer(path)
         names = named(schema.names if columns is None else columns, schema.names, path)
@@ -215,5 +349,5 @@ def _check_parquet(paths: list[Path], columns: Sequence[str] | None) -> tuple[tu
             raise ValueError(f"column {nested.name!r} must hold one value a row, got {nested.type} in {str(path)!r}")
         first = chosen if first is None else first
         agree(first, repr(str(paths[0])), chosen, repr(str(path)))
-        rows += metadata.num_rows
+        rows.append(metadata.num_rows)
     return tuple(first.names), rows

@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 
 from shufflesim import paper
-from shufflesim._resumable import ROWS_FILE, WorkerLostError, resume
+from shufflesim._cluster import WorkerLostError
+from shufflesim._resumable import ROWS_FILE, resume
 from shufflesim.bounds import VariationRatio, epsilon
 from shufflesim.mechanisms import GRR
 from shufflesim.paper import amplification, extra, speed

@@ -69,8 +69,6 @@ def test_picture_progress_and_bad_arguments():
             ss.simulate(GRR(1.0, 4), DATA, delta=1e-6, repeats=bad)
         with pytest.raises(ValueError, match="workers must be an integer >= 1"):
             ss.simulate(GRR(1.0, 4), DATA, delta=1e-6, repeats=2, workers=bad)
-    with pytest.raises(ValueError, match="workers must be 1 for a single run, got 2"):
-        ss.simulate(GRR(1.0, 4), DATA, delta=1e-6, workers=2)
 
 
 def test_the_chunk_size_is_checked_with_repeats_too():

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._checks import check_delta, check_integer, nearest
-from .._resumable import Rows, digest, identity, library_code, resume, source_of
+from .._identity import digest, identity, library_code, source_of
+from .._resumable import Rows, resume
 from .api import Bounded, amplification_ratio, claims_of, epsilon
 from .claim import BOUNDS
 from .crowd import Crowd

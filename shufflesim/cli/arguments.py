@@ -92,6 +92,12 @@ parameters_option = click.option(
     callback=_read_parameters,
     help="Parameter of the constructor (int, float, inf, none, text, or several with commas); repeat for each.",
 )
+workers_option = click.option("--workers", type=int, default=1, show_default=True, help="Processes; no effect on the result.")
+scheduler_option = click.option(
+    "--scheduler",
+    metavar="ADDRESS",
+    help="Dask scheduler, such as tcp://host:8786, whose workers do it; no effect on the result.",
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
 
 

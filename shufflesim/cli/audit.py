@@ -10,8 +10,7 @@ import click
 from .arguments import Folder, Users, json_option, parameters_option, read_value
 from .output import Cell, number, printable, progress, show, show_json, stacked, table, width
 from .own_class import own_instances, users_code
-from .run import make_folder
-from .shell import note, refusing, resumable
+from .shell import crew, make_folder, note, refusing, resumable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -41,6 +40,7 @@ STYLES = {"violated": "bold red", "consistent": "green"}
 @click.option("--seed", type=int, default=0, show_default=True, help="Of all random numbers.")
 @click.option("--all", "everything", is_flag=True, help="Audit every example of all that is installed, or of the given NAMEs.")
 @click.option("--workers", type=int, help="Processes of --all; no effect on the result.  [default: 1]")
+@click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler, such as tcp://host:8786, whose workers do --all instead.")
 @click.option("--out", type=Folder(), help="Folder for csv and png files; with --all also what an interrupted run goes on from.")
 @json_option
 @click.pass_context
@@ -58,6 +58,7 @@ def audit(
     seed: int,
     everything: bool,
     workers: int | None,
+    scheduler: str | None,
     out: Path | None,
     as_json: bool,
 ) -> None:
@@ -86,7 +87,8 @@ def audit(
             raise click.UsageError("--all must come with --out, the folder for the results, got none")
         settings = {"delta": DELTA_ALL if delta is None else delta, "trials": TRIALS_ALL if trials is None else trials}
         settings |= {"confidence": confidence, "seed": seed}
-        found = _survey(targets, settings, 1 if workers is None else workers, out)
+        with crew(1 if workers is None else workers, scheduler) as who:
+            found = _survey(targets, settings, who, out)
         _report(found, out, as_json)
         if found.failed:
             ctx.exit(VIOLATED_STATUS)
@@ -99,6 +101,8 @@ def audit(
         raise click.UsageError(f"exactly one of --eps and --delta must be given, got {'none' if eps is None else 'both'}")
     if workers is not None:
         raise click.UsageError(f"--workers must come with --all, got {workers}")
+    if scheduler is not None:
+        raise click.UsageError(f"--scheduler must come with --all, got {scheduler!r}")
     options = {"eps": eps, "delta": delta, "bound": bound, "others": _value(others)}
     options |= {"trials": TRIALS if trials is None else trials, "confidence": confidence, "seed": seed}
     audits = _audits(targets[0], parameters, n, options)
@@ -201,14 +205,14 @@ def _print(found: Audit) -> None:
     show(title, *([shown] if lines else []), *([Group(*skipped)] if skipped else []), last)
 
 
-def _survey(names: tuple[str, ...], settings: dict[str, Any], workers: int, out: Path) -> Survey:
+def _survey(names: tuple[str, ...], settings: dict[str, Any], who: dict[str, Any], out: Path) -> Survey:
     from shufflesim.empirical.survey import survey, tasks
 
     with refusing():
         plan = tasks(names, **settings)
     make_folder(out)
     with resumable(out), refusing(), progress("auditing", len(plan)) as update:
-        found = survey(plan, out, workers=workers, progress=update)
+        found = survey(plan, out, progress=update, **who)
         found.save(out)
     return found
 

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .arguments import Folder, json_option, read_value
+from .arguments import Folder, json_option, read_value, scheduler_option, workers_option
 from .output import number, printable, progress, show, show_json, stacked, table, width
-from .run import make_folder
-from .shell import note, refusing
+from .shell import crew, keeping, make_folder, note, refusing
 from .subject import Source, categories_of, fitted, shaped, tell_dropped, users_of
 
 if TYPE_CHECKING:
@@ -42,7 +41,9 @@ NUMBERS = 62
 @click.option("--domain", type=click.Path(path_type=Path), help="Text file: the public categories, one a line.")
 @click.option("--dropna", is_flag=True, help="Leave out rows with a missing value, which are refused otherwise.")
 @click.option("--seed", type=int, help="Makes the runs repeatable.")
-@click.option("--out", type=Folder(), help="Folder for compare.csv and compare.png.")
+@workers_option
+@scheduler_option
+@click.option("--out", type=Folder(), help="Folder for compare.csv and compare.png; also what a streamed run goes on from.")
 @json_option
 def compare(
     names: tuple[str, ...],
@@ -54,6 +55,8 @@ def compare(
     domain: Path | None,
     dropna: bool,
     seed: int | None,
+    workers: int,
+    scheduler: str | None,
     out: Path | None,
     as_json: bool,
 ) -> None:
@@ -69,7 +72,7 @@ def compare(
       shufflesim compare --epsilon 1 --delta 1e-8 --data flights --column dest --out out/
       shufflesim compare --epsilon 1 --delta 1e-8 --dataset flights --column hour laplace:low=0,high=23 piecewise:low=0,high=23
     """
-    from shufflesim import Randomizer, central_error
+    from shufflesim import Randomizer, Stream, central_error
     from shufflesim import compare as ranking
 
     notes: list[str] = []
@@ -96,8 +99,9 @@ def compare(
             update(done)
     if out is not None:
         make_folder(out)
-    with refusing(), progress("comparing", len(candidates)) as update:
-        found = ranking(candidates, None, delta, epsilon, data=values, seed=seed, progress=update)
+    with crew(workers, scheduler) as who, refusing(), keeping(isinstance(values, Stream), out, seed) as how:
+        with progress("comparing", len(candidates)) as update:
+            found = ranking(candidates, None, delta, epsilon, data=values, progress=update, **who, **how)
         users = users_of(values)
         floor = central_error(made[0].domain, epsilon, users)
     tell_dropped(values, notes)

@@ -10,8 +10,7 @@ import click
 
 from .arguments import Folder
 from .output import number, progress, show, table, width
-from .run import make_folder
-from .shell import refusing
+from .shell import make_folder, refusing
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .arguments import Folder, json_option
+from .arguments import Folder, json_option, scheduler_option, workers_option
 from .output import progress, show_json
-from .run import make_folder
-from .shell import refusing, resumable
+from .shell import crew, make_folder, refusing, resumable
 
 if TYPE_CHECKING:
     from shufflesim.paper import Reproduction
@@ -19,9 +18,10 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("names", nargs=-1, required=True, metavar="fig1|fig2|fig3|fig4|fig5|table5|discussion|all...")
 @click.option("--out", type=Folder(), required=True, help="Folder for the files, from which a second call goes on.")
-@click.option("--workers", type=int, default=1, show_default=True, help="Processes; no effect on the result.")
+@workers_option
+@scheduler_option
 @json_option
-def reproduce(names: tuple[str, ...], out: Path, workers: int, as_json: bool) -> None:
+def reproduce(names: tuple[str, ...], out: Path, workers: int, scheduler: str | None, as_json: bool) -> None:
     """Compute figures of the variation-ratio paper (PVLDB 17(8), 2024), and say which of its claims hold.
 
     Each piece is written as data (csv), picture (png, pdf) and text (txt): the claim, what was found, whether it holds. What is
@@ -40,9 +40,9 @@ def reproduce(names: tuple[str, ...], out: Path, workers: int, as_json: bool) ->
     with refusing():
         total = sum(len(piece.cases) for piece in chosen(*names))
     make_folder(out)
-    with resumable(out):
+    with crew(workers, scheduler) as who, resumable(out):
         with refusing(), progress("reproducing", total) as update:
-            made = compute(*names, folder=out, workers=workers, progress=update)
+            made = compute(*names, folder=out, progress=update, **who)
         with progress("drawing", len(made)) as update:
             files = []
             for done, one in enumerate(made):

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from .._checks import nearest
-from .arguments import Folder, json_option, parameters_option
+from .arguments import Folder, json_option, parameters_option, scheduler_option, workers_option
 from .output import number, printable, progress, show, show_json, table
-from .shell import note, refusing
+from .shell import crew, keeping, make_folder, note, refusing
 from .subject import Source, fitted, rows_of, tell_dropped
 
 if TYPE_CHECKING:
@@ -51,7 +51,9 @@ SHOWN = 10
 @click.option("--attack", help="What faulty users do: target-item, maximal-gain, garbage or out-of-alphabet.")
 @click.option("--target", help="The value that target-item and maximal-gain push: a category, or a number.")
 @click.option("--minimum-batch", type=int, default=1, help="Release nothing if fewer users have sent messages.")
-@click.option("--out", type=Folder(), help="Folder for csv, parquet, json and png files.")
+@workers_option
+@scheduler_option
+@click.option("--out", type=Folder(), help="Folder for csv, parquet, json and png files; also what a streamed run goes on from.")
 @json_option
 def run(
     name: str,
@@ -71,6 +73,8 @@ def run(
     attack: str | None,
     target: str | None,
     minimum_batch: int,
+    workers: int,
+    scheduler: str | None,
     out: Path | None,
     as_json: bool,
 ) -> None:
@@ -83,12 +87,12 @@ def run(
     \b
     Examples:
       shufflesim run grr -p epsilon=2 --data my.csv --column city --delta 1e-8 --seed 7 --out results/city
-      shufflesim run grr -p epsilon=2 --data parts/ --column city --domain cities.txt --delta 1e-8
+      shufflesim run grr -p epsilon=2 --data parts/ --column city --domain cities.txt --delta 1e-8 --workers 2
       shufflesim run harmony -p epsilon=1 -p low=0 -p high=59 --dataset flights --column hour --column minute --delta 1e-8
       shufflesim run laplace -p epsilon=1 -p low=0 -p high=23 --dataset flights --column hour --delta 1e-8
       shufflesim run grr -p epsilon=2 --dataset flights --column dest --delta 1e-8 --faulty 0.02 --attack garbage
     """
-    from shufflesim import Population, simulate
+    from shufflesim import Population, Stream, simulate
 
     notes: list[str] = []
     source = Source(data, dataset, columns, domain, dropna, notes)
@@ -100,18 +104,24 @@ def run(
             population = Population(dropout, faulty, attack, aimed)  # type: ignore[arg-type]
     if out is not None:
         make_folder(out)
-    with refusing(), progress("simulating", rows_of(values), "users") as update:
+    with (
+        crew(workers, scheduler) as who,
+        refusing(),
+        keeping(isinstance(values, Stream), out, seed) as how,
+        progress("simulating", rows_of(values), "users") as update,
+    ):
         result = simulate(
             protocol,
             values,
             delta=delta,
-            seed=seed,
             method=method,
             confidence=confidence,
             chunk_size=chunk_size,
             population=population,
             minimum_batch=minimum_batch,
             progress=update,
+            **who,
+            **how,
         )
     tell_dropped(values, notes)
     with refusing():
@@ -144,14 +154,6 @@ def _held(target: str, values: Any, protocol: Protocol | Randomizer) -> Any:
         return float(target)
     except ValueError:
         raise click.UsageError(f"--target must be a number for {protocol!r}, got {target!r}") from None
-
-
-def make_folder(folder: Path) -> None:
-    """Before the work and not after it: a folder that cannot be written to."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise click.UsageError(f"--out must be a writable folder, got {str(folder)!r}: {error.strerror}") from error
 
 
 def _print(result: Simulation) -> None:

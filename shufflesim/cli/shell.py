@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import os
+import secrets
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
 import click
 
-from shufflesim._resumable import WorkerLostError
+from shufflesim._cluster import WorkerLostError, check_client, connected
 
 BAD_INPUT = 2
 INTERRUPTED = 130
 # What a shell reports for a command that a closed pipe has stopped: 128 + SIGPIPE.
 PIPE_CLOSED = 141
+# Where parts of a run are until it is done, and how long a seed is that must be told.
+UNFINISHED = "unfinished"
+SEED_BITS = 63
 
 
 class Interrupted(click.ClickException):
@@ -38,6 +42,62 @@ def resumable(out: Path) -> Iterator[None]:
         raise click.UsageError(f"--out must be a writable folder, got {str(out)!r}: {error.strerror}") from error
 
 
+@contextmanager
+def crew(workers: int, scheduler: str | None) -> Iterator[dict[str, Any]]:
+    """Who does the work, as the library's arguments: processes, or a cluster that stays connected meanwhile."""
+    if scheduler is None:
+        yield {"workers": workers}
+        return
+    if workers != 1:
+        raise click.UsageError(f"--workers must be left out with --scheduler, whose cluster has its own, got {workers}")
+    with ExitStack() as stack:
+        with refusing():
+            client = stack.enter_context(connected(scheduler))
+            check_client(client, 1)
+        yield {"client": client}
+
+
+@contextmanager
+def keeping(streamed: bool, out: Path | None, seed: int | None) -> Iterator[dict[str, Any]]:
+    """Seed of a run, and where its parts are kept if data are streamed: an error says how to go on, success leaves none."""
+    if out is None or not streamed:
+        yield {"seed": seed}
+        return
+    folder = out / UNFINISHED
+    make_folder(folder)
+    seed = secrets.randbits(SEED_BITS) if seed is None else seed
+    go_on = f"what was done is kept in {str(folder)!r}: the same command with --seed {seed} goes on from there"
+
+    def parts() -> list[Path]:
+        return [*folder.glob("part-*")]
+
+    try:
+        yield {"seed": seed, "folder": folder}
+    except ValueError as error:
+        raise click.UsageError(f"{error}; {go_on}" if parts() else str(error)) from error
+    except WorkerLostError as error:
+        raise Interrupted(f"{error}; {go_on}") from None
+    except KeyboardInterrupt:
+        raise Interrupted(f"interrupted; {go_on}") from None
+    except OSError as error:
+        raise click.UsageError(f"--out must be a writable folder, got {str(out)!r}: {error.strerror}; {go_on}") from error
+    else:
+        for path in parts():
+            path.unlink()
+    finally:
+        # Stays if something is in it.
+        with suppress(OSError):
+            folder.rmdir()
+
+
+def make_folder(folder: Path) -> None:
+    """Before the work and not after it: a folder that cannot be written to."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise click.UsageError(f"--out must be a writable folder, got {str(folder)!r}: {error.strerror}") from error
+
+
 class Shell(click.Group):
     """A group of commands that reports a user's mistake in one line; a bug still shows its traceback."""
 
@@ -48,6 +108,8 @@ class Shell(click.Group):
             sys.stdout.flush()
         except KeyboardInterrupt:
             raise Interrupted("interrupted") from None
+        except WorkerLostError as error:
+            raise Interrupted(str(error)) from None
         except BrokenPipeError:
             # Whatever is still buffered has no reader; without this the interpreter complains at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import click
 
-from .arguments import Folder
+from .arguments import Folder, scheduler_option, workers_option
 from .output import progress
-from .run import make_folder
-from .shell import refusing, resumable
+from .shell import crew, make_folder, refusing, resumable
 
 FORMATS = (".png", ".pdf", ".svg")
 DPI = 200
@@ -19,9 +18,10 @@ DPI = 200
 @click.command()
 @click.argument("experiment", type=click.Path(path_type=Path))
 @click.option("--out", type=Folder(), required=True, help="Folder for the results, from which a second call goes on.")
-@click.option("--workers", type=int, default=1, show_default=True, help="Processes; no effect on the result.")
+@workers_option
+@scheduler_option
 @click.option("--dry-run", is_flag=True, help="Check everything and say how much there is to do; store nothing.")
-def sweep(experiment: Path, out: Path, workers: int, dry_run: bool) -> None:
+def sweep(experiment: Path, out: Path, workers: int, scheduler: str | None, dry_run: bool) -> None:
     """Run all combinations of an experiment: protocols, parameters, n, delta, data, repeats.
 
     EXPERIMENT is a TOML file, and all of it is checked before anything runs. Results are parquet files in the folder, stored as
@@ -48,13 +48,13 @@ def sweep(experiment: Path, out: Path, workers: int, dry_run: bool) -> None:
         return
     make_folder(out)
     steps: list[int] = []
-    with resumable(out), refusing(), progress("sweeping", len(tasks)) as update:
+    with crew(workers, scheduler) as who, resumable(out), refusing(), progress("sweeping", len(tasks)) as update:
 
         def report(done: int) -> None:
             steps.append(done)
             update(done)
 
-        table = sweeps.sweep(tasks, out, workers=workers, progress=report)
+        table = sweeps.sweep(tasks, out, progress=report, **who)
     click.echo(f"{len(tasks):,} tasks, {steps[0]:,} of them stored before; {len(table):,} rows in {out}")
 
 

@@ -26,6 +26,10 @@ class Blocks:
         Of the values.
     size : int
         Users of a block.
+    first : int
+        Users before these, for messages; whole blocks.
+    labels : ndarray, optional
+        What the data must bring along.
 
     Attributes
     ----------
@@ -41,9 +45,10 @@ class Blocks:
     [[0, 1], [1, 2], [0]]
     """
 
-    def __init__(self, data: Any, domain: Domain, size: int) -> None:
-        self._data, self._domain, self._size = data, domain, size
-        self.labels: Array = np.empty(0)
+    def __init__(self, data: Any, domain: Domain, size: int, first: int = 0, labels: Array | None = None) -> None:
+        self._data, self._domain, self._size, self._first = data, domain, size, first
+        self._known = labels is not None
+        self.labels: Array = np.empty(0) if labels is None else labels
         self.n = 0
 
     def __iter__(self) -> Iterator[Array]:
@@ -66,7 +71,7 @@ class Blocks:
 
     def _parts(self) -> Iterator[Array]:
         """Validated values, cut where batches end and where blocks end."""
-        first = 0
+        first = self._first
         for batch in self._batches():
             values = self._domain.collect(batch, first)
             ends = [*range(self._size - first % self._size, len(values), self._size), len(values)]
@@ -80,10 +85,10 @@ class Blocks:
             self.labels = self._domain.labels_of(self._data)
             yield self._data
             return
-        for index, batch in enumerate(self._data.batches(self._domain.shape == ())):
+        for batch in self._data.batches(self._domain.shape == ()):
             labels = self._domain.labels_of(batch)
-            if index == 0:
-                self.labels = labels
+            if not self._known:
+                self._known, self.labels = True, labels
             elif not np.array_equal(labels, self.labels):
                 got = f"{self.labels[:5].tolist()} and {labels[:5].tolist()}"
                 rule = "the same columns and categories in all batches (shufflesim.categorical with a public list gives them)"
@@ -105,6 +110,21 @@ class Histogram:
         # As many new ones as old ones, so that merging takes n log n in all.
         if self._waiting > len(self._groups[0][1]):
             self._merge()
+
+    def put(self, values: Array, counts: Array) -> None:
+        """Different values in their order, with numbers of users."""
+        self._groups.append((values, counts))
+        self._waiting += len(counts)
+
+    def merge(self, other: Histogram) -> None:
+        """All users of another one."""
+        if other:
+            self.put(*other.groups())
+            self._merge()
+
+    def __bool__(self) -> bool:
+        """Whether there are any users."""
+        return bool(self._groups)
 
     def groups(self) -> tuple[Array, Array]:
         """Different values in their order, and the number of users who hold each."""

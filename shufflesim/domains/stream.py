@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -69,6 +70,7 @@ class Stream:
     labels: Sequence[str] | None = None
     dropna: bool = False
     dropped: int = field(default=0, init=False)
+    _first: int = field(default=0, init=False, repr=False)
 
     def __post_init__(self) -> None:
         from ..tables import is_stream
@@ -122,6 +124,25 @@ class Stream:
         if self.once:
             raise ValueError(f"data must be files or a dataset {why}, got an iterator, which can be read only once")
 
+    @property
+    def divisible(self) -> bool:
+        """Whether any rows can be read without those before them: of Parquet files, if all rows count."""
+        return bool(self.tables.divisible) and not self.dropna
+
+    def part(self, start: int, stop: int) -> Stream:
+        """Its rows [start, stop), for any process that can read the files; of what is `divisible`."""
+        found = copy(self)
+        # In place of the source, which can be large.
+        found.source = found.__dict__["tables"] = self.tables.part(start, stop)  # type: ignore[union-attr]
+        found._first = start
+        return found
+
+    def anywhere(self) -> Stream:
+        """The same for any process that can read the files."""
+        found = copy(self)
+        found.source = found.__dict__["tables"] = self.tables.anywhere()
+        return found
+
     def encoded(self, categories: Any) -> Stream:
         """The same with a list of categories; files are not looked at again."""
         found = replace(self, categories=categories)
@@ -168,7 +189,7 @@ class Stream:
         """What `Domain.collect` takes, piece by piece, none of them empty; one column as a Series if values are `single`."""
         import pandas as pd
 
-        rows = 0
+        rows = self._first
         for batch in self._read(labelled=self.categories is not None):
             if len(batch) == 0:
                 continue

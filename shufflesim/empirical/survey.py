@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from .. import catalogue
 from .._checks import check_delta, check_integer, check_number, nearest
-from .._resumable import digest, library_code, resume, source_of
+from .._identity import digest, library_code, source_of
+from .._resumable import resume
 from ..bounds import Claim, Crowd, VariationRatio, claims_of
 from ..bounds import epsilon as epsilon_at
 from ..protocol import Protocol
@@ -317,7 +318,14 @@ def _words(rows: pd.DataFrame) -> str:
     return f"{CONSISTENT} in {len(told) - unknown} of {len(told)}" if unknown else CONSISTENT
 
 
-def survey(plan: Sequence[Task], folder: Path, *, workers: int = 1, progress: Callable[[int], None] | None = None) -> Survey:
+def survey(
+    plan: Sequence[Task],
+    folder: Path,
+    *,
+    workers: int = 1,
+    client: Any = None,
+    progress: Callable[[int], None] | None = None,
+) -> Survey:
     """Do all tasks of a plan that are not in the folder yet.
 
     Parameters
@@ -328,6 +336,8 @@ def survey(plan: Sequence[Task], folder: Path, *, workers: int = 1, progress: Ca
         An existing folder; rows are appended to `rows.jsonl` in it.
     workers : int
         Processes; the result is the same for any number.
+    client : dask.distributed.Client, optional
+        A cluster that does the tasks instead.
     progress : callable, optional
         Is called with the number of tasks that are done.
 
@@ -335,4 +345,5 @@ def survey(plan: Sequence[Task], folder: Path, *, workers: int = 1, progress: Ca
     -------
     Survey
     """
-    return Survey(tuple(plan), tuple(row for found in resume(plan, folder, workers=workers, progress=progress) for row in found))
+    done = resume(plan, folder, workers=workers, client=client, progress=progress)
+    return Survey(tuple(plan), tuple(row for found in done for row in found))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from .._checks import nearest
 from .._resumable import Rows, resume
@@ -62,7 +63,11 @@ def chosen(*names: str) -> list[Piece]:
 
 
 def reproduce(
-    *names: str, folder: str | Path | None = None, workers: int = 1, progress: Callable[[int], None] | None = None
+    *names: str,
+    folder: str | Path | None = None,
+    workers: int = 1,
+    client: Any = None,
+    progress: Callable[[int], None] | None = None,
 ) -> list[Reproduction]:
     """Compute figures, tables and remarks of the paper.
 
@@ -74,6 +79,8 @@ def reproduce(
         An existing folder in which every case is kept as soon as it is there, so that another call goes on from it.
     workers : int
         Processes; the numbers do not depend on it. Times are always measured one by one.
+    client : dask.distributed.Client, optional
+        A cluster that computes instead; times are measured here.
     progress : callable, optional
         Is called with the number of cases that are done.
 
@@ -106,7 +113,8 @@ def reproduce(
             plan = [Case(piece, arguments) for piece in these for arguments in piece.cases]
             before = done
             report = None if progress is None else lambda count, before=before: progress(before + count)
-            rows = resume(plan, place, workers=1 if alone else workers, progress=report)
+            who = {"workers": 1, "client": None} if alone else {"workers": workers, "client": client}
+            rows = resume(plan, place, **who, progress=report)
             tables |= {piece.name: [row for _ in piece.cases for row in next(rows)] for piece in these}
             done += len(plan)
     return [_made(piece, tables[piece.name]) for piece in pieces]

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .._resumable import Rows, digest, library_code
+from .._identity import digest, library_code
+from .._resumable import Rows
 from .._version import __version__
 
 if TYPE_CHECKING:

@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .._checks import check_integer
+from .._cluster import check_client
 from .._resumable import run
 from .experiment import Experiment, plan
 from .reading import keys, read, stored
@@ -31,6 +32,7 @@ def sweep(
     folder: str | os.PathLike[str],
     *,
     workers: int = 1,
+    client: Any = None,
     progress: Callable[[int], None] | None = None,
 ) -> pd.DataFrame:
     """Run every protocol of a grid on all data, store each result as soon as it is there, and go on where it was interrupted.
@@ -44,6 +46,8 @@ def sweep(
         sweeps, and those of other machines can be copied into it.
     workers : int
         Processes, at most as many as there are processors; the result is the same for any number.
+    client : dask.distributed.Client, optional
+        A cluster that does the tasks instead; it must have files of data under the same path. Results are stored here.
     progress : callable, optional
         Is called with the number of tasks that are done.
 
@@ -59,7 +63,7 @@ def sweep(
     OSError
         If the folder cannot be written to; what is stored already is not harmed.
     RuntimeError
-        If one of the processes was killed.
+        If one of the processes was killed, or all of a cluster is gone.
 
     Notes
     -----
@@ -79,6 +83,7 @@ def sweep(
     {1: 3, 2: 3}
     """
     workers = check_integer("workers", workers, low=1)
+    check_client(client, workers)
     tasks = _tasks(experiment)
     place = Path(folder)
     with Writer(place) as writer:
@@ -87,7 +92,7 @@ def sweep(
         done = len(tasks) - len(missing)
         if progress is not None:
             progress(done)
-        with closing(run(missing, workers)) as results:
+        with closing(run(missing, workers, client)) as results:
             for key, (rows, seconds) in results:
                 writer.add(key, missing[key].code, rows, seconds)
                 done += 1

@@ -15,7 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from .._resumable import Rows, digest
+from .._identity import digest
+from .._resumable import Rows
 
 # Seconds of work that may be finished and not on disk: a longer task is stored at once, short ones together.
 UNSAVED_SECONDS = 0.25

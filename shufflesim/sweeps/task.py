@@ -11,7 +11,8 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from .. import catalogue
-from .._resumable import Rows, digest, library_code, source_of
+from .._identity import digest, library_code, source_of
+from .._resumable import Rows
 from .._version import __version__
 from ..bounds import Claim, Crowd, bound_table
 from ..domains import KeyValues, Sets
