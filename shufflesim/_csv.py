@@ -35,19 +35,26 @@ def is_csv(path: Path) -> bool:
 
 
 def scanned(path: Path) -> tuple[int, int]:
-    """Number of quotes and of lines of a csv file."""
+    """Number of quotes and of lines of a csv file; a line end between two chunks can count twice."""
     quotes = lines = 0
     last = b"\n"
     with _opened(path)(path, "rb") as file:
         for chunk in iter(lambda: file.read(CHUNK), b""):
-            quotes, lines, last = quotes + chunk.count(b'"'), lines + chunk.count(b"\n"), chunk[-1:]
-    return quotes, lines + (last != b"\n")
+            quotes, last = quotes + chunk.count(b'"'), chunk[-1:]
+            lines += chunk.count(b"\n") + chunk.count(b"\r") - chunk.count(b"\r\n")
+    return quotes, lines + (last not in (b"\n", b"\r"))
 
 
 def header(path: Path) -> list[str]:
     """Names of the columns of a csv file."""
+    return _begin(path)[0]
+
+
+def _begin(path: Path) -> tuple[list[str], bool]:
+    """Names of the columns, and whether a row follows."""
     with _opened(path)(path, "rt", encoding="utf-8-sig", newline="") as file:
-        return next(csv.reader(file), [])
+        rows = csv.reader(file)
+        return next(rows, []), next(rows, None) is not None
 
 
 def plain_numbers(labels: list[str]) -> list[Any]:
@@ -96,8 +103,13 @@ def named(columns: Sequence[str], known: list[str], path: Path) -> list[str]:
 def read_csv(path: Path, columns: Sequence[str], labels: Collection[str]) -> Iterator[Any]:
     """Cells as text, and columns that hold no labels as numbers."""
     kinds = {name: pa.dictionary(pa.int32(), pa.string()) if name in labels else pa.string() for name in columns}
+    with _reading_csv(path):
+        names, filled = _begin(path)
+    if not filled:
+        # Arrow wants a line end after the header.
+        return
     # In a file of one column an empty line is a missing value, not the absence of a row.
-    parse = arrow_csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=len(header(path)) > 1)
+    parse = arrow_csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=len(names) > 1)
     nulls = [*arrow_csv.ConvertOptions().null_values, *NULLS]
     convert = arrow_csv.ConvertOptions(
         include_columns=list(columns), column_types=kinds, null_values=nulls, strings_can_be_null=True
@@ -126,9 +138,12 @@ def _numbers(cells: Any, where: str, name: str, first: int) -> Any:
         try:
             # Arrow goes through all cells before it says that none of them is a number: look at a few first.
             cells.slice(0, FEW).cast(kind)
-            return cells.cast(kind)
+            numbers = cells.cast(kind)
+            if kind == pa.float64() or not _hexadecimal(cells):
+                return numbers
         except pa.ArrowInvalid:
-            cells = pc.utf8_trim_whitespace(cells)
+            pass
+        cells = pc.utf8_trim_whitespace(cells)
     for row, cell in enumerate(cells.to_pylist(), start=first + 1):
         try:
             pa.scalar(cell, pa.string()).cast(pa.float64())
@@ -138,6 +153,12 @@ def _numbers(cells: Any, where: str, name: str, first: int) -> Any:
                 f"column {name!r} must hold numbers, got {cell[:MESSAGE_MAX]!r} in row {row} of {where} ({hint})"
             ) from None
     raise AssertionError("a cell that is no number must be found")
+
+
+def _hexadecimal(cells: Any) -> bool:
+    """Whether a cell is written like 0xF: Arrow takes it for an integer, and 0xFFFFFFFFFFFFFFFF for -1."""
+    written = (chunk.buffers()[2] for chunk in cells.chunks)
+    return any(mark in text.to_pybytes() for text in written if text is not None for mark in (b"0x", b"0X"))
 
 
 @contextmanager

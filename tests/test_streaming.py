@@ -318,6 +318,18 @@ def test_empty_files():
     assert "must start with the names of its columns, got an empty line in 'nothing.csv'" in message(GRR(1.0, 5), "nothing.csv")
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_csv_files_without_rows_or_last_line_ends(end, table):
+    """In any way in which lines end, the number of rows is at most what is said beforehand."""
+    for name, cells in {"a": table["code"][:200], "b": [], "c": table["code"][200:]}.items():
+        Path(f"{name}.csv").write_text(end.join(map(str, ["code", *cells])), newline="")
+    stream = ss.Stream(["a.csv", "b.csv", "c.csv"], "code")
+    same(ss.simulate(GRR(1.0, 5), stream, **SETTINGS), ss.simulate(GRR(1.0, 5), table["code"], **SETTINGS))
+    assert stream.tables.rows == stream.users == USERS
+    labels = ss.categorical(ss.Stream(["b.csv", "a.csv"], "code"), [4, 3, 2, 1, 0])
+    assert ss.simulate(GRR(1.0, 5), labels, **SETTINGS).n == 200
+
+
 def test_iterators_are_read_once(table):
     assert "for repeats, got an iterator, which can be read only once" in message(GRR(1.0, 5), cut(table["code"], 9), repeats=2)
     with pytest.raises(ValueError, match=r"for compare, .* got an iterator, which can be read only once"):
@@ -406,6 +418,8 @@ def test_a_truncated_file_is_refused_before_anything_is_run(folder):
         (['"1",2', "1"], "cannot read 'bad.csv', row (the header is row 1) 203: Expected 2 columns, got 1: 1"),
         (['1,"2'], "must close every quote, got 1 quote characters in 'bad.csv'"),
         (["1,x"], "column 'code' must hold numbers, got 'x' in row 201 of 'bad.csv' (labels are encoded with shufflesim.categ"),
+        (["1,0x2"], "column 'code' must hold numbers, got '0x2' in row 201 of 'bad.csv'"),
+        (["1,0XFFFFFFFFFFFFFFFF"], "column 'code' must hold numbers, got '0XFFFFFFFFFFFFFFFF' in row 201"),
         (["1,"], "values must not be missing, got a missing value at position 700"),
         (["1,5"], "values must be codes in 0..4, got 5 at position 700"),
     ],

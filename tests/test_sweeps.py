@@ -1,7 +1,9 @@
 """Sweeps: the file and what is wrong in it, seeds, the folder that survives interruption, pictures."""
 
 import errno
+import io
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -114,7 +116,7 @@ KILLED = """
 import os, random, sys, time
 from pathlib import Path
 from shufflesim import sweeps
-from shufflesim.sweeps import store
+from shufflesim.sweeps import reading, store
 from shufflesim.sweeps.task import Task
 
 store.UNSAVED_SECONDS, store.FILES_EACH = 0.0, 4
@@ -125,7 +127,7 @@ for _ in range(20):
     heard, told = os.pipe()
     child = os.fork()
     if not child:
-        known = {*store.stored(out)["task"]}
+        known = {*reading.stored(out)["task"]}
         def checked(task):
             if task.key in known:
                 Path("twice").write_text(task.key)
@@ -222,12 +224,77 @@ def test_folders_that_are_none():
     Path("e.toml").write_text(FILE)
     Path("file").touch()
     assert "--out must be a writable folder, got 'file': File exists" in refused("sweep", "e.toml", "--out", "file")
+    Path("bare").mkdir()
+    assert "results of sweeps, got none in 'bare'" in refused("plot", "bare", "--x", "n", "--y", "rmse", "--out", "p.png")
     assert "got 'nowhere', which is no folder" in refused("plot", "nowhere", "--x", "n", "--y", "rmse", "--out", "p.png")
     Path("out").mkdir()
     Path("out/a.parquet").write_bytes(b"PAR1")
     assert "'out/a.parquet' must be a result of a sweep: " in refused("sweep", "e.toml", "--out", "out")
     pd.DataFrame({"x": [1]}).to_parquet("out/a.parquet")
-    assert "must be a result of a sweep: no column 'n'" in refused("sweep", "e.toml", "--out", "out", "--dry-run")
+    assert "must be a result of a sweep: no column 'task'" in refused("sweep", "e.toml", "--out", "out", "--dry-run")
+
+
+def test_damage_is_refused_wherever_it_is(whole):
+    """Any byte: in the pages, whose checksums are compared, or in what describes them."""
+    name = min(files(whole))
+    content, table = (whole / name).read_bytes(), sweeps.read(whole)
+    shutil.copytree(whole, "out")
+    refusals = 0
+    for place in range(5, len(content), len(content) // 60):
+        (Path("out") / name).write_bytes(content[:place] + bytes([content[place] ^ 16]) + content[place + 1 :])
+        try:
+            pd.testing.assert_frame_equal(sweeps.read("out"), table)
+        except ValueError as error:
+            refusals += 1
+            assert re.fullmatch(rf"'out/{name}' must be a result of a sweep: .+; move it away", str(error))  # noqa: PT017
+    assert refusals > 30
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("n", 50.5, "Float value 50.50* was truncated"),
+        ("rmse", "x", "Failed to parse string: 'x'"),
+        ("parameters", None, "a row without 'parameters'"),
+        ("parameters", "[1]", "'parameters' must hold JSON objects, got '\\[1\\]'"),
+        ("data_parameters", "{", "Expecting property name"),
+    ],
+)
+def test_files_that_others_have_written(column, value, message, whole):
+    """Types of one meaning are read; what has none is refused before anything runs."""
+    Path("e.toml").write_text(FILE)
+    shutil.copytree(whole, "out")
+    rows = pd.read_parquet(whole)
+    alike = rows.astype({"n": float, "delta": str, "protocol": "category"}).assign(note="mine")
+    pd.concat([alike, alike]).to_parquet("out/a.parquet")
+    pd.testing.assert_frame_equal(sweeps.read("out"), sweeps.read(whole))
+    rows.assign(**{column: value}).to_parquet("out/a.parquet")
+    assert re.search(f"'out/a.parquet' must be a result of a sweep: .*{message}", refused("sweep", "e.toml", "--out", "out"))
+
+
+def test_results_that_contradict_each_other_are_refused(whole):
+    shutil.copytree(whole, "out")
+    rows = pd.read_parquet(whole)
+    rows.assign(rmse=rows["rmse"] * (1 + 1e-12)).to_parquet("out/a.parquet")
+    assert len(sweeps.read("out")) == 16
+    rows.loc[3, "rmse"] *= 1.001
+    rows.to_parquet("out/a.parquet")
+    with pytest.raises(ValueError, match=r"must have the same results of a task, got others in 'out/.*' than in 'out/.*parquet'"):
+        ss.sweep(SAID, "out")
+    ss.sweep(SAID | {"rows": "estimates", "n": 50}, "each")
+    pd.read_parquet("each").iloc[:-1].to_parquet("each/a.parquet")
+    with pytest.raises(ValueError, match="must have the same results of a task"):
+        sweeps.read("each")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs locks of folders")
+def test_a_folder_is_written_to_by_one_sweep(whole, tmp_path):
+    Path("e.toml").write_text(FILE)
+    with store.Writer(tmp_path / "out"):
+        assert "must be one that no other sweep writes to" in refused("sweep", "e.toml", "--out", tmp_path / "out")
+        assert sweeps.read(tmp_path / "out").empty
+    ok("sweep", "e.toml", "--out", tmp_path / "out")
+    pd.testing.assert_frame_equal(sweeps.read(tmp_path / "out"), sweeps.read(whole))
 
 
 def test_what_a_killed_process_was_writing_is_cleared_away_later(tmp_path):
@@ -252,6 +319,13 @@ def test_dry_run(whole):
     assert text.endswith(" (from the times of 16 stored tasks)\n")
 
 
+@pytest.mark.parametrize(("seconds", "said"), [(0.123, "0.12 s"), (99.6, "100 s"), (119, "120 s"), (121, "2 min"), (9000, "2 h")])
+def test_times_are_said_without_exponents(seconds, said, monkeypatch):
+    Path("e.toml").write_text(FILE)
+    monkeypatch.setattr(sweeps, "outlook", lambda *given, **options: sweeps.Outlook(2, 1, seconds, "guessed"))
+    assert f"the rest takes about {said} (guessed)" in ok("sweep", "e.toml", "--out", "out", "--dry-run").stdout
+
+
 def test_the_estimate_of_the_time(monkeypatch):
     seen = pd.DataFrame(
         {"task": ["a", "b", "c"], "protocol": ["balls-into-bins"] * 3, "n": [50, 50, 200], "seconds": [3.0, 1.0, 4.0]}
@@ -270,6 +344,7 @@ def test_the_estimate_of_the_time(monkeypatch):
     [
         ("repeats = 2", "repeat = 2", "e.toml, line 4: 'repeat' is an unknown key; did you mean 'repeats'?"),
         ("repeats = 2", "repeats = 0", "e.toml, line 4: repeats must be an integer in [1, 1000000], got 0"),
+        ("repeats = 2", "repeats = 200000", "e.toml: an experiment must have at most 1,000,000 tasks, got 1,600,000"),
         ("seed = 1", "", "e.toml: 'seed' must be given, got none"),
         ("seed = 1", "seed = ", "e.toml: Invalid value (at line 1, column 8)"),
         ("500]", "1.5]", "e.toml, line 2: n must be an integer >= 1, got 1.5"),
@@ -393,6 +468,52 @@ users = "{users}"
     assert [task.key for task in sweeps.plan("copy/e.toml")] != [one["task"].iloc[0]]
 
 
+def test_categories_have_one_order_whatever_the_file_is():
+    """That of the labels, or the one that a categorical has: ranges depend on it."""
+    frame = pd.DataFrame({"city": list("zzcab") * 3})
+    frame.to_parquet("a.parquet", row_group_size=4)
+    frame.to_csv("a.csv", index=False)
+    frame.set_index("city").assign(x=1).to_parquet("index.parquet")
+    pd.DataFrame({"city": pd.Categorical(list("ab"), categories=list("zcba"))}).to_parquet("own.parquet")
+    pd.DataFrame({"city": [10, 2, 1, 10]}).to_csv("codes.csv", index=False)
+    codes = sweeps.values.data_of({"file": "codes.csv", "column": "city"}, Path()).draw(1, 0, numbers=False)
+    assert list(codes.cat.categories) == ["1", "2", "10"]
+    for name, order in {"a.parquet": "abcz", "a.csv": "abcz", "index.parquet": "abcz", "own.parquet": "zcba"}.items():
+        data = sweeps.values.data_of({"file": name, "column": "city", "users": "first"}, Path())
+        drawn = data.draw(2, 0, numbers=False)
+        assert list(drawn.cat.categories) == list(order)
+        assert drawn.tolist() == list("ab" if name == "own.parquet" else "zz")
+
+
+def test_files_that_change_under_way_are_refused():
+    """Their rows would be stored as those of the file that was checked."""
+    pd.DataFrame({"x": [0.25] * 9}).to_csv("a.csv", index=False)
+    one = {"protocol": [{"name": "laplace", "epsilon": 1}], "data": [{"file": "a.csv", "column": "x"}], "n": 5}
+    tasks = sweeps.plan(SAID | one)
+    sweeps.values._read.cache_clear()
+    pd.DataFrame({"x": [0.5] * 9}).to_csv("a.csv", index=False)
+    with pytest.raises(ValueError, match=r"a\.csv must stay as it is during a sweep"):
+        ss.sweep(tasks, "out")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (None, "experiment must be a path, a mapping or a sequence of tasks, got None"),
+        ([1], r"experiment must be a path, a mapping or a sequence of tasks, got \[1\]"),
+        (SAID | {3: 4}, "3 is an unknown key; known: data, "),
+        (SAID | {"data": [{**CODES, 3: 4}]}, r"\[\[data\]\] 1: keys must be texts, got 3"),
+    ],
+)
+def test_what_is_no_experiment(given, message):
+    with pytest.raises(ValueError, match=message):
+        ss.sweep(given, "out")
+
+
+def test_numbers_of_numpy_are_numbers(whole):
+    assert len(ss.sweep(SAID | {"data": [{**CODES, "d": np.int64(8), "exponent": [*np.array([1.0, 2.0])]}]}, whole)) == 16
+
+
 def test_samples_are_of_the_column_and_repeatable():
     table = sweeps.Table("airports", ("lat", "lon"))
     drawn = table.draw(5000, 3, numbers=True)
@@ -419,6 +540,29 @@ def test_the_picture(whole):
     assert figure.get_supxlabel().split("\n", 1)[1].replace("\n", " ").endswith("of up to 4 rows, which differ in data")
     facets = sweeps.plot(table, "dummies", "epsilon_upper", hue="n", facet="data_exponent").axes
     assert [ax.get_title() for ax in facets] == ["data_exponent = 1", "data_exponent = 2"]
+
+
+def test_labels_are_shown_as_they_are():
+    """Neither formulas nor hidden ones nor two that look the same."""
+    names = ["_mine.csv", r"$\frac{$", "GRR(epsilon=1.23456)", "GRR(epsilon=1.23457)"]
+    table = pd.DataFrame({"_n$": [1, 2] * 4, "rmse": 1.0, "data": np.repeat(names, 2)})
+    figure = sweeps.plot(table, "_n$", "rmse", hue="data", facet="data")
+    figure.savefig(io.BytesIO())
+    shown = [text.get_text().replace("\n", "") for text in figure.legends[0].get_texts()]
+    assert shown == [r"\$\frac{\$", "GRR(epsilon=1.23456)", "GRR(epsilon=1.23457)", "_mine.csv"]
+    assert [ax.get_title() for ax in figure.axes] == [f"data = {name}" for name in shown]
+
+
+def test_a_full_disk_keeps_the_picture_that_was_there(whole, monkeypatch):
+    Path("p.png").write_text("before")
+
+    def full(handle):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    text = refused("plot", whole, "--x", "n", "--y", "rmse", "--out", "p.png")
+    assert "--out must be a writable file, got 'p.png': No space left on device" in text
+    assert {name: content for name, content in files(".").items() if "p.png" in name} == {"p.png": b"before"}
 
 
 def test_rows_that_cannot_be_drawn():

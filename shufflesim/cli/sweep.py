@@ -62,7 +62,8 @@ def _time(seconds: float) -> str:
     for unit, size in (("h", 3600.0), ("min", 60.0)):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.2g} s"
+    # Two digits, and no exponent.
+    return f"{float(f'{seconds:.2g}'):g} s"
 
 
 @click.command()
@@ -84,15 +85,19 @@ def plot(folder: Path, x: str, y: str, hue: str | None, facet: str | None, out: 
       shufflesim plot results/ --x epsilon --y epsilon_upper --hue protocol --facet n --out picture.pdf
     """
     from shufflesim import sweeps
+    from shufflesim.sweeps.store import write
 
     if out.suffix.lower() not in FORMATS:
         raise click.UsageError(f"--out must end in {', '.join(FORMATS)}, got {str(out)!r}")
     with refusing(), progress("drawing"):
-        figure = sweeps.plot(sweeps.read(folder), x, y, hue=hue, facet=facet)
+        table = sweeps.read(folder)
+        if table.empty:
+            raise ValueError(f"folder must be one with results of sweeps, got none in {str(folder)!r}")
+        figure = sweeps.plot(table, x, y, hue=hue, facet=facet)
         content = io.BytesIO()
         figure.savefig(content, format=out.suffix[1:].lower(), dpi=DPI)
     try:
-        out.write_bytes(content.getvalue())
+        write(out.parent, content.getvalue(), out)
     except OSError as error:
         raise click.UsageError(f"--out must be a writable file, got {str(out)!r}: {error.strerror}") from error
     click.echo(f"saved {out}")

@@ -5,8 +5,8 @@ The file is TOML; docs/experiment.toml is a commented one. Results are a folder 
 
 from .experiment import plan
 from .picture import plot
+from .reading import read
 from .run import Outlook, outlook, sweep
-from .store import read
 from .task import Task
 from .values import Generated, Table
 

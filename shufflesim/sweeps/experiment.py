@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 import re
 import tomllib
@@ -26,6 +27,8 @@ METHODS, ROWS = ("users", "counts"), (SUMMARY, ESTIMATES)
 # Values of all users are held.
 USERS_MOST = 10**8
 REPEATS_MOST = 10**6
+# Tasks are held; a million take half a minute to plan and 1 GB.
+TASKS_MOST = 10**6
 SEED_MOST = 2**63 - 1
 HEADER = re.compile(r"\s*\[\[?\s*\"?([\w-]+)\"?\s*\]")
 
@@ -101,7 +104,7 @@ def plan(experiment: Experiment) -> list[Task]:
     said, text, folder = _loaded(experiment)
     for key in said:
         if key not in KNOWN:
-            raise text.refuse(f"{key!r} is an unknown key; {nearest(key, KNOWN)}", key=key)
+            raise text.refuse(f"{key!r} is an unknown key; {nearest(str(key), KNOWN)}", key=str(key))
     for key in NEEDED:
         if key not in said:
             raise text.refuse(f"{key!r} must be given, got none")
@@ -113,6 +116,9 @@ def plan(experiment: Experiment) -> list[Task]:
         for n in _listed(text, said, "n")
     ]
     deltas = [_checked(text, "delta", lambda d=d: check_delta(d)) for d in _listed(text, said, "delta")]
+    tasks = len(sizes) * len(deltas) * repeats * _combinations(text, said, "protocol") * _combinations(text, said, "data")
+    if tasks > TASKS_MOST:
+        raise text.refuse(f"an experiment must have at most {TASKS_MOST:,} tasks, got {tasks:,}")
     data = [_data(text, number, entry, folder) for number, entry in _grid(text, said, "data")]
 
     found: dict[str, Task] = {}
@@ -186,15 +192,28 @@ def _listed(text: Text, said: Mapping[str, Any], key: str, table: str = "", numb
     return [*value]
 
 
-def _grid(text: Text, said: Mapping[str, Any], table: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Every combination of the values in each [[table]], with the number of the table."""
+def _choices(text: Text, said: Mapping[str, Any], table: str) -> Iterator[tuple[int, dict[str, list[Any]]]]:
+    """The number of each [[table]], and the values of its keys."""
     entries = said[table]
     if not isinstance(entries, list | tuple) or not entries or not all(isinstance(entry, Mapping) for entry in entries):
         raise text.refuse(f"{table} must be one or more [[{table}]] tables, got {entries!r}", key=table)
     for number, entry in enumerate(entries, start=1):
-        choices = [_listed(text, entry, key, table, number) for key in entry]
-        for values in itertools.product(*choices):
-            yield number, dict(zip(entry, values, strict=True))
+        for key in entry:
+            if not isinstance(key, str):
+                raise text.refuse(f"keys must be texts, got {key!r}", table, number)
+        yield number, {key: _listed(text, entry, key, table, number) for key in entry}
+
+
+def _combinations(text: Text, said: Mapping[str, Any], table: str) -> int:
+    """How many there are in all of a [[table]]."""
+    return sum(math.prod(map(len, choices.values())) for _, choices in _choices(text, said, table))
+
+
+def _grid(text: Text, said: Mapping[str, Any], table: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Every combination of the values in each [[table]], with the number of the table."""
+    for number, choices in _choices(text, said, table):
+        for values in itertools.product(*choices.values()):
+            yield number, dict(zip(choices, values, strict=True))
 
 
 def _data(text: Text, number: int, entry: Mapping[str, Any], folder: Path) -> Data:

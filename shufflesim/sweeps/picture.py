@@ -10,7 +10,8 @@ import numpy as np
 
 from .._checks import nearest
 from ..plots import COLOURS, COLUMNS, LEGEND_INCHES, LEGEND_WIDTH, PANEL_INCHES, POINT_MARKERS, shortened
-from . import store
+from ..results import drawable
+from . import reading, store
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,23 +63,29 @@ def plot(table: pd.DataFrame, x: str, y: str, *, hue: str | None = None, facet: 
     """
     from matplotlib.figure import Figure
 
-    rows = _finite(table, store.numeric(table, x, "x"), store.numeric(table, y, "y"))
+    if table.empty:
+        raise ValueError("table must have a row to draw, got none")
+    rows = _finite(table, reading.numeric(table, x, "x"), reading.numeric(table, y, "y"))
     lines, panels = _values(rows, hue, "hue"), _values(rows, facet, "facet")
     columns = min(COLUMNS, len(panels))
     high = math.ceil(len(panels) / columns)
     width, height = (7.0, 4.6) if len(panels) == 1 else (PANEL_INCHES[0] * columns + 1, PANEL_INCHES[1] * high + 0.8)
-    names = [textwrap.fill(_said(value), LEGEND_WIDTH) for value in lines]
+    names = [textwrap.fill(name, LEGEND_WIDTH) for name in _names(lines)]
     size = width, max(height, LEGEND_INCHES * (3 + sum(1 + name.count("\n") for name in names)))
     figure = Figure(figsize=size, layout="constrained")
     axes = figure.subplots(high, columns, squeeze=False, sharex=True, sharey=True).ravel()
     drawn: list[int] = []
-    for ax, panel in zip(axes, panels, strict=False):
+    # By hand: matplotlib keeps labels that begin with _ out of its legends.
+    handles: dict[int, Any] = {}
+    for ax, panel, title in zip(axes, panels, _names(panels), strict=False):
         part = rows if facet is None else rows[rows[facet].isna() if panel is None else rows[facet] == panel]
         for i, value in enumerate(lines):
             own = part if hue is None else part[part[hue].isna() if value is None else part[hue] == value]
-            drawn += _line(ax, own, x, y, i, "" if hue is None else names[i])
+            if len(own):
+                handles[i], behind = _line(ax, own, x, y, i, "" if hue is None else names[i])
+                drawn += behind
         if facet is not None:
-            ax.set_title(textwrap.fill(f"{facet} = {_said(panel)}", LEGEND_WIDTH), fontsize="small")
+            ax.set_title(textwrap.fill(f"{drawable(facet)} = {title}", LEGEND_WIDTH), fontsize="small")
         ax.grid(visible=True, which="major", color="#dddddd", linewidth=0.6)
     _scale(axes[0], "x", rows[x])
     _scale(axes[0], "y", rows[y])
@@ -86,17 +93,19 @@ def plot(table: pd.DataFrame, x: str, y: str, *, hue: str | None = None, facet: 
         ax.remove()
     for number, ax in enumerate(axes[: len(panels)]):
         ax.tick_params(labelbottom=number + columns >= len(panels), labelsize="small")
-    figure.supxlabel(f"{x}\n{_remark(table, rows, [x, y, hue, facet], max(drawn))}", fontsize="small")
-    figure.supylabel(y, fontsize="small")
+    figure.supxlabel(f"{drawable(x)}\n{_remark(table, rows, [x, y, hue, facet], max(drawn))}", fontsize="small")
+    figure.supylabel(drawable(y), fontsize="small")
     if hue is not None:
-        handles = {
-            label: handle for ax in axes[: len(panels)] for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)
-        }
-        order = [name for name in names if name in handles]
+        order = sorted(handles)
         shown = figure.legend(
-            [handles[name] for name in order], order, loc="outside right upper", handlelength=3, frameon=False, fontsize="small"
+            [handles[i] for i in order],
+            [names[i] for i in order],
+            loc="outside right upper",
+            handlelength=3,
+            frameon=False,
+            fontsize="small",
         )
-        shown.set_title(hue)
+        shown.set_title(drawable(hue))
     return figure
 
 
@@ -122,14 +131,12 @@ def _values(rows: pd.DataFrame, column: str | None, option: str) -> list[Any]:
     return found
 
 
-def _line(ax: Axes, rows: pd.DataFrame, x: str, y: str, i: int, label: str) -> list[int]:
-    """One line; the numbers of rows behind its marks."""
-    if rows.empty:
-        return []
+def _line(ax: Axes, rows: pd.DataFrame, x: str, y: str, i: int, label: str) -> tuple[Any, list[int]]:
+    """One line, and the numbers of rows behind its marks."""
     marks = rows.groupby(x)[y].agg(["median", "min", "max", "count"])
     middle = marks["median"]
     colour = COLOURS[i % len(COLOURS)]
-    ax.errorbar(
+    line = ax.errorbar(
         marks.index,
         middle,
         yerr=[middle - marks["min"], marks["max"] - middle] if (marks["count"] > 1).any() else None,
@@ -144,7 +151,7 @@ def _line(ax: Axes, rows: pd.DataFrame, x: str, y: str, i: int, label: str) -> l
         markeredgewidth=1.5,
         label=label,
     )
-    return [*marks["count"]]
+    return line, [*marks["count"]]
 
 
 def _scale(ax: Axes, side: str, values: pd.Series[Any]) -> None:
@@ -168,11 +175,14 @@ def _remark(table: pd.DataFrame, rows: pd.DataFrame, taken: list[str | None], mo
     counts = rows.groupby(group, dropna=False)
     mixed = [str(c) for c in other if c not in taken and (counts[c].agg(lambda own: len(own.unique())) > 1).any()]
     parts = [f"marks are medians and bars go from the smallest to the largest of up to {most:,} rows"] if most > 1 else []
-    parts += [f"which differ in {', '.join(mixed)}"] if mixed else []
+    parts += [f"which differ in {drawable(', '.join(mixed))}"] if mixed else []
     left = len(table) - len(rows)
     said = ", ".join(parts) + (f"{'; ' if parts else ''}{left:,} rows without finite numbers are left out" if left else "")
     return textwrap.fill(said, 90)
 
 
-def _said(value: Any) -> str:
-    return "none" if value is None else f"{value:g}" if isinstance(value, float) else shortened(str(value))
+def _names(values: list[Any]) -> list[str]:
+    """Labels of different values, which differ: rounded ones if they do."""
+    exact = ["none" if value is None else str(value) for value in values]
+    short = [f"{value:g}" if isinstance(value, float) else shortened(name) for value, name in zip(values, exact, strict=True)]
+    return [drawable(name) for name in (short if len(set(short)) == len(short) else exact)]

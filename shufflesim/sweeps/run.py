@@ -16,7 +16,8 @@ from .._checks import check_integer
 from .._cluster import check_client
 from .._resumable import run
 from .experiment import Experiment, plan
-from .store import Writer, keys, read, stored
+from .reading import keys, read, stored
+from .store import Writer
 from .task import Task
 
 if TYPE_CHECKING:
@@ -160,6 +161,8 @@ def outlook(experiment: Experiment | Sequence[Task], folder: str | os.PathLike[s
 
 def _tasks(experiment: Experiment | Sequence[Task]) -> dict[str, Task]:
     tasks = plan(experiment) if isinstance(experiment, str | os.PathLike | Mapping) else experiment
+    if not isinstance(tasks, Sequence) or not all(isinstance(task, Task) for task in tasks):
+        raise ValueError(f"experiment must be a path, a mapping or a sequence of tasks, got {experiment!r}")
     return {task.key: task for task in tasks}
 
 

@@ -7,22 +7,16 @@ Its name is a hash of the tasks in it: files of two machines can be copied into 
 from __future__ import annotations
 
 import io
-import json
 import os
 import time
 import uuid
-from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .._checks import nearest
 from .._identity import digest
 from .._resumable import Rows
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 # Seconds of work that may be finished and not on disk: a longer task is stored at once, short ones together.
 UNSAVED_SECONDS = 0.25
@@ -32,10 +26,9 @@ FILES_EACH = 64
 ROWS_HELD = 200_000
 # Files that are being written, and after how long nobody is writing them any more.
 PARTIAL, ABANDONED_SECONDS = ".partial", 3600.0
-# Readings of a folder that changes meanwhile.
-TRIES = 10
 
-_KINDS = {
+# Columns, and what they hold.
+KINDS = {
     "task": "text",
     "protocol": "text",
     "subject": "text",
@@ -67,9 +60,7 @@ _KINDS = {
     "code": "text",
     "seconds": "real",
 }
-COLUMNS = tuple(_KINDS)
-# By what rows are ordered, parameters after the first; the rows of a task keep their order.
-ORDER = ("protocol", "data", "n", "delta", "method", "repeat", "seed", "task")
+COLUMNS = tuple(KINDS)
 
 
 class Writer:
@@ -84,18 +75,29 @@ class Writer:
     ------
     OSError
         If the folder cannot be written to; what is in it already is never touched.
+    ValueError
+        If another sweep is writing to it: tasks would be done twice.
     """
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
+        self._handle = _locked(folder)
+        try:
+            self._prepare()
+        except BaseException:
+            self._unlock()
+            raise
+
+    def _prepare(self) -> None:
+        folder = self.folder
         self._waiting: Rows = []
         self._seconds = 0.0
         # What this process has stored in small files, which it may replace by one.
         self._files: list[Path] = []
         self._rows: Rows = []
         # Before the work and not after it: a folder that cannot be written to.
-        _write(folder, b"", None)
+        write(folder, b"", None)
         for path in folder.glob(f".*{PARTIAL}"):
             # What a killed process has left, and not what another one is about to rename, or has just renamed.
             with suppress(FileNotFoundError):
@@ -128,25 +130,60 @@ class Writer:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        # Not after a failed write, which would fail again.
-        if not isinstance(error, OSError):
-            self.flush()
+        try:
+            # Not after a failed write, which would fail again.
+            if not isinstance(error, OSError):
+                self.flush()
+        finally:
+            self._unlock()
+
+    def _unlock(self) -> None:
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
+
+
+def _locked(folder: Path) -> int | None:
+    """The folder, open and locked until it is closed or the process ends in any way; None where there are no such locks."""
+    try:
+        import fcntl
+    except ImportError:
+        return None
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        rule = "no other sweep writes to (wait for it, or copy the files of two folders together afterwards)"
+        raise ValueError(f"folder must be one that {rule}, got {str(folder)!r}") from None
+    except OSError:
+        os.close(handle)
+        return None
+    return handle
 
 
 def _store(folder: Path, rows: Rows) -> Path:
     import pyarrow as pa
     from pyarrow import parquet
 
-    types = {"text": pa.string(), "integer": pa.int64(), "real": pa.float64()}
-    schema = pa.schema([(name, types[kind]) for name, kind in _KINDS.items()])
     buffer = io.BytesIO()
-    parquet.write_table(pa.Table.from_pylist(rows, schema), buffer, compression="zstd", write_statistics=False)
+    table = pa.Table.from_pylist(rows, schema())
+    # With checksums: a damaged page must not be read as other results.
+    parquet.write_table(table, buffer, compression="zstd", write_statistics=False, write_page_checksum=True)
     path = folder / f"{digest(sorted({row['task'] for row in rows}))}.parquet"
-    _write(folder, buffer.getvalue(), path)
+    write(folder, buffer.getvalue(), path)
     return path
 
 
-def _write(folder: Path, content: bytes, path: Path | None) -> None:
+def schema() -> Any:
+    """Of every file."""
+    import pyarrow as pa
+
+    types = {"text": pa.string(), "integer": pa.int64(), "real": pa.float64()}
+    return pa.schema([(name, types[kind]) for name, kind in KINDS.items()])
+
+
+def write(folder: Path, content: bytes, path: Path | None) -> None:
     """A file that is there whole or not at all; only tried without a path."""
     partial = folder / f".{uuid.uuid4().hex}{PARTIAL}"
     try:
@@ -165,140 +202,3 @@ def _write(folder: Path, content: bytes, path: Path | None) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
-
-
-def stored(folder: Path) -> pd.DataFrame:
-    """What is needed of each stored task to go on: task, protocol, n, seconds."""
-    return _load(folder, ["task", "protocol", "n", "seconds"]).drop_duplicates("task", ignore_index=True)
-
-
-def read(folder: str | os.PathLike[str]) -> pd.DataFrame:
-    """All results in a folder as one tidy table.
-
-    Parameters
-    ----------
-    folder : path
-        Of a sweep, or of several whose files were copied together: a task that is there twice counts once.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row a run, or an estimate if the experiment asked for estimates: protocol and its parameters (a column each), data and
-        what describes them (`data_...`), n, delta, repeat, results, seeds (`seed` of the file, `run_seed` and `data_seed` of the
-        task), `version` and `code` (a hash) of the library, `task` (the hash of all that the row depends on). Columns without any
-        value are left out, and so are times: the order and the content do not depend on when and where tasks were done.
-
-    Raises
-    ------
-    ValueError
-        If it is no folder, or a parquet file in it is no result of a sweep.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import shufflesim as ss
-    >>> experiment = {"seed": 1, "n": [100, 1000], "delta": 1e-6, "data": [{"generator": "uniform", "d": 4}]}
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     table = ss.sweep(experiment | {"protocol": [{"name": "grr", "epsilon": [1.0, 2.0]}]}, folder)
-    ...     table.equals(read(folder)), table[["protocol", "epsilon", "n"]].values.tolist()
-    (True, [['grr', 1, 100], ['grr', 1, 1000], ['grr', 2, 100], ['grr', 2, 1000]])
-    """
-    import pandas as pd
-
-    place = Path(folder)
-    if not place.is_dir():
-        raise ValueError(f"folder must be one with results of sweeps, got {str(place)!r}, which is no folder")
-    table = _load(place, [*COLUMNS[:-1]]).dropna(axis="columns", how="all")
-    if table.empty:
-        return table
-    parameters, about = _expanded(table, "parameters", ""), _expanded(table, "data_parameters", "data_")
-    order = [*ORDER[:1], *parameters.columns, *ORDER[1:]]
-    made = pd.concat([table.drop(columns=["parameters", "data_parameters"]), parameters, about], axis=1)
-    made = made.sort_values(order, key=_sortable, kind="stable", ignore_index=True)
-    return made[_beside([*table.columns], {"parameters": [*parameters.columns], "data_parameters": [*about.columns]})]
-
-
-def _expanded(table: pd.DataFrame, column: str, prefix: str) -> pd.DataFrame:
-    """A column for each name in a column of JSON objects."""
-    import pandas as pd
-
-    # Sorted: which file comes first depends on how a sweep was interrupted.
-    kinds = {text: json.loads(text) for text in sorted(table[column].unique())}
-    found = {}
-    for name in dict.fromkeys(name for kind in kinds.values() for name in kind):
-        # A parameter that has the name of a column is kept apart.
-        shown = f"{prefix}{name}" if f"{prefix}{name}" not in COLUMNS else f"parameter_{name}"
-        values = {text: _cell(kind.get(name)) for text, kind in kinds.items()}
-        found[shown] = pd.Series([values[text] for text in table[column]], index=table.index)
-    return pd.DataFrame(found, index=table.index)
-
-
-def _beside(names: list[str], instead: dict[str, list[str]]) -> list[str]:
-    return [one for name in names for one in instead.get(name, [name])]
-
-
-def _sortable(column: pd.Series[Any]) -> pd.Series[Any]:
-    import pandas as pd
-
-    return column if pd.api.types.is_numeric_dtype(column) else column.astype(str)
-
-
-def _cell(value: Any) -> Any:
-    return json.dumps(value) if isinstance(value, list | dict) else value
-
-
-def _load(folder: Path, columns: list[str]) -> pd.DataFrame:
-    """Rows of each task once, from the first file that has it."""
-    import pandas as pd
-    import pyarrow as pa
-
-    for left in reversed(range(TRIES)):
-        try:
-            tables = [_table(path, columns) for path in sorted(folder.glob("[!.]*.parquet"))]
-            break
-        except FileNotFoundError:
-            # A sweep under way has made one file of several.
-            if not left:
-                raise
-    if not tables:
-        return pd.DataFrame({name: [] for name in columns})
-    files = [number for number, table in enumerate(tables) for _ in range(table.num_rows)]
-    found = pa.concat_tables(tables).to_pandas()
-    first = pd.Series(files).groupby(found["task"].to_numpy()).transform("min")
-    return found[first == files].reset_index(drop=True)
-
-
-def _table(path: Path, columns: list[str]) -> Any:
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    try:
-        with parquet.ParquetFile(path) as file:
-            missing = {*columns} - {*file.schema_arrow.names}
-            if not missing:
-                return file.read(columns=columns, use_threads=False).select(columns)
-        reason = f"no column {sorted(missing)[0]!r}"
-    except pa.ArrowInvalid as error:
-        reason = " ".join(str(error).split())
-    raise ValueError(f"{str(path)!r} must be a result of a sweep: {reason}; move it away")
-
-
-def numeric(table: pd.DataFrame, name: str, option: str) -> str:
-    """A column of numbers.
-
-    Raises
-    ------
-    ValueError
-        For any other name; the message has the nearest.
-    """
-    import pandas as pd
-
-    known = [str(column) for column in table.columns if pd.api.types.is_numeric_dtype(table[column])]
-    if name not in known:
-        raise ValueError(f"{option} must name a column of numbers, got {name!r}; {nearest(name, known)}")
-    return name
-
-
-def keys(table: pd.DataFrame, wanted: Iterable[str]) -> pd.DataFrame:
-    """Rows of some tasks."""
-    return table[table["task"].isin({*wanted})].reset_index(drop=True)

@@ -14,6 +14,7 @@ import numpy as np
 
 from .. import datasets
 from .._checks import nearest
+from .._csv import plain_numbers
 from ..domains import categorical
 from ..domains.base import Array
 
@@ -202,7 +203,7 @@ def data_of(said: Mapping[str, Any], folder: Path) -> Data:
         if not path.name.lower().endswith(SUFFIXES):
             raise ValueError(f"file must end in {', '.join(SUFFIXES)}, got {source!r}")
         try:
-            sha256 = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+            sha256 = _sha256(path)
         except OSError as error:
             raise ValueError(f"file must be readable, got {source!r}: {error.strerror}") from None
         made = Table(path.name, columns, path=str(path.resolve()), sha256=sha256, **options)
@@ -216,6 +217,7 @@ def canonical(value: Any) -> Any:
         return {key: canonical(v) for key, v in value.items()}
     if isinstance(value, list | tuple):
         return [canonical(v) for v in value]
+    value = value.item() if isinstance(value, np.generic) else value
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -239,8 +241,11 @@ def _read(table: Table, *, numbers: bool) -> Any:
         return array[:, 0] if table.width == 1 else array
     if table.width == 1:
         values = frame.iloc[:, 0]
-        # Labels of a csv file come in the order in which they occur.
-        return categorical(values, sorted(values.cat.categories) if table.spelled else None)
+        if not table.spelled:
+            return categorical(values)
+        # Labels of a csv file come in the order in which they occur; numbers are ordered as such, 2 before 10.
+        labels = sorted(values.cat.categories)
+        return categorical(values, [label for _, label in sorted(zip(plain_numbers(labels), labels, strict=True))])
     shared = categorical(pd.concat([frame[column].astype(object) for column in table.columns])).cat.categories
     return pd.DataFrame({column: categorical(frame[column], shared) for column in table.columns})
 
@@ -256,8 +261,22 @@ def _frame(table: Table, *, numbers: bool, check: bool = False) -> Any:
     from ..tables import Files
 
     files = Files.of(table.path, table.columns)
-    # Labels stay the text of the file, where 01 and 1 differ.
-    return None if check else pa.concat_tables(files.read(() if numbers else table.columns)).to_pandas()
+    if check:
+        return None
+    # Labels of a csv file stay its text, where 01 and 1 differ. Those of a Parquet file are not made dictionaries, in which they
+    # would be in the order in which they occur; its own dictionaries stay.
+    labels = table.columns if table.spelled and not numbers else ()
+    parts = [part for part in files.read(labels) if part.num_rows]
+    if not parts:
+        raise ValueError(f"{table.name} must have at least one row, got none")
+    if _sha256(Path(table.path)) != table.sha256:
+        raise ValueError(f"{table.name} must stay as it is during a sweep, got other content than at its beginning")
+    # The metadata could make a column an index.
+    return pa.concat_tables(parts).to_pandas(ignore_metadata=True)
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
 def _named(table: Table, known: list[str]) -> None:
