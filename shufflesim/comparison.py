@@ -65,7 +65,7 @@ def compare(
     workers, client, folder
         Who does the runs, and where sums of their parts are kept, as in `simulate`.
     progress : callable, optional
-        Called with the number of candidates done so far.
+        Called with the number of users done so far, of all runs together; without data, of candidates.
 
     Returns
     -------
@@ -100,7 +100,7 @@ def compare(
         raise ValueError("n must be given where there are no data, got None")
     workers = check_integer("workers", workers, low=1)
     check_client(client, workers)
-    how = {"seed": seed, "workers": workers, "client": client, "folder": folder}
+    how: dict[str, Any] = {"seed": seed, "workers": workers, "client": client, "folder": folder}
     data = Stream.of(data)
     if isinstance(data, Stream):
         data.refuse_once("for compare, which runs every candidate on them")
@@ -119,13 +119,15 @@ def compare(
         found = calibrated(candidate, target, delta, n)
         if data is not None:
             _number(n, data, found.domain)
+        if progress is not None and data is not None:
+            how["progress"] = lambda users, before=n * (done - 1): progress(before + users)
         row = _row(found, n, delta, data, how)
         if not row["epsilon"] <= target * (1 + 1e-9):
             raise ValueError(f"candidates must have a central eps of at most {target!r}, got {row['epsilon']!r} of {found.name}")
         rows.append(row)
         made.append(found)
         _one_domain(made)
-        if progress is not None:
+        if progress is not None and data is None:
             progress(done)
     best = min(row["rmse"] for row in rows)
     table = pd.DataFrame([{**row, "relative_rmse": row["rmse"] / best} for row in rows])

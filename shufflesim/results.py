@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ._files import write_files
 from ._version import __version__
 from .bounds import Crowd, bound_table, epsilon
 from .domains import Array, Categories
@@ -320,22 +321,15 @@ class Simulation:
         target = Path(folder)
         text = json.dumps(self.record(), indent=2, allow_nan=False)
         writers: dict[str, Callable[[Path], Any]] = {
-            "csv": lambda path: self.estimates.to_csv(path, index=False),
-            "parquet": lambda path: self.estimates.to_parquet(path, index=False),
-            "json": lambda path: path.write_text(text + "\n", encoding="utf-8"),
-            "png": self._write_picture,
+            f"{name}.csv": lambda path: self.estimates.to_csv(path, index=False),
+            f"{name}.parquet": lambda path: self.estimates.to_parquet(path, index=False),
+            f"{name}.json": lambda path: path.write_text(text + "\n", encoding="utf-8"),
+            f"{name}.png": self._write_picture,
         }
-        written = []
         try:
-            target.mkdir(parents=True, exist_ok=True)
-            for suffix, write in writers.items():
-                path, partial = target / f"{name}.{suffix}", target / f".{name}.partial.{suffix}"
-                write(partial)
-                partial.replace(path)
-                written.append(path)
+            return write_files(target, writers)
         except OSError as error:
             raise ValueError(f"folder must be writable, got {str(target)!r}: {error.strerror or error}") from None
-        return written
 
     def _write_picture(self, path: Path) -> None:
         from matplotlib.figure import Figure

@@ -54,7 +54,7 @@ class Source:
 
 
 def files(path: Path) -> list[Path]:
-    """A file, or the Parquet files of a folder in the order of their names."""
+    """A file, or the Parquet files of a folder in the order of their names; no other data may be beside them."""
     if not path.is_dir():
         if ".csv" in path.suffixes:
             raise ValueError(f"source must be a Parquet file or a folder of them, got {str(path)!r}")
@@ -62,6 +62,13 @@ def files(path: Path) -> list[Path]:
     found = sorted(path.glob("*.parquet"))
     if not found:
         raise ValueError(f"source must be a folder with *.parquet files, got none in {str(path)!r}")
+    for other in sorted(path.rglob("*")):
+        # By convention what begins so is no data.
+        hidden = any(part.startswith((".", "_")) for part in other.relative_to(path).parts)
+        endings = (".parquet", ".csv", ".csv.gz") if other.parent == path else (".parquet",)
+        if other not in found and not hidden and other.name.lower().endswith(endings):
+            hint = "several files can be listed, and pyarrow.dataset.dataset reads folders in folders"
+            raise ValueError(f"source must be a folder with *.parquet files and no other data, got {str(other)!r} ({hint})")
     return found
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from shufflesim._files import write_files
 
 from .arguments import Folder, Users, json_option, parameters_option, read_value
 from .output import Cell, number, printable, progress, show, show_json, stacked, table, width
@@ -164,14 +167,16 @@ def _document(found: Audit, files: list[Path]) -> dict[str, Any]:
 
 def _save(found: Audit, out: Path, suffix: str) -> list[Path]:
     make_folder(out)
-    files = [out / f"audit{suffix}.csv", out / f"audit{suffix}.png"]
     rows = found.table.assign(subject=repr(found.x), n=found.n, eps=found.eps, bound=found.bound, claimed=found.claimed)
+    figure = found.plot().figure
+    writers: dict[str, Callable[[Path], Any]] = {
+        f"audit{suffix}.csv": lambda path: rows.to_csv(path, index=False),
+        f"audit{suffix}.png": lambda path: figure.savefig(path, dpi=150),  # type: ignore[union-attr]
+    }
     try:
-        rows.to_csv(files[0], index=False)
-        found.plot().figure.savefig(files[1], dpi=150)  # type: ignore[union-attr]
+        return write_files(out, writers)
     except OSError as error:
         raise click.UsageError(f"--out must be a writable folder, got {str(out)!r}: {error.strerror}") from error
-    return files
 
 
 def _print(found: Audit) -> None:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from shufflesim._files import write_files
+
 from .arguments import Folder, json_option, read_value, scheduler_option, workers_option
 from .output import number, printable, progress, show, show_json, stacked, table, width
 from .shell import crew, keeping, make_folder, note, refusing
-from .subject import Source, categories_of, fitted, shaped, tell_dropped, users_of
+from .subject import Source, categories_of, fitted, rows_of, shaped, tell_dropped, users_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -100,7 +103,8 @@ def compare(
     if out is not None:
         make_folder(out)
     with crew(workers, scheduler) as who, refusing(), keeping(isinstance(values, Stream), out, seed) as how:
-        with progress("comparing", len(candidates)) as update:
+        rows = rows_of(values)
+        with progress("comparing", None if rows is None else rows * len(candidates), "users") as update:
             found = ranking(candidates, None, delta, epsilon, data=values, progress=update, **who, **how)
         users = users_of(values)
         floor = central_error(made[0].domain, epsilon, users)
@@ -177,14 +181,15 @@ def _candidate(text: str, source: Source, epsilon: float, delta: float) -> tuple
 def _save(found: pd.DataFrame, floor: float, out: Path) -> list[Path]:
     from shufflesim import plots
 
-    files = [out / "compare.csv", out / "compare.png"]
     figure = plots.frontier(found, floor)
+    writers: dict[str, Callable[[Path], Any]] = {
+        "compare.csv": lambda path: found.to_csv(path, index=False),
+        "compare.png": lambda path: figure.savefig(path, dpi=150),
+    }
     try:
-        found.to_csv(files[0], index=False)
-        figure.savefig(files[1], dpi=150)
+        return write_files(out, writers)
     except OSError as error:
         raise click.UsageError(f"--out must be a writable folder, got {str(out)!r}: {error.strerror}") from error
-    return files
 
 
 def _print(rows: pd.DataFrame, floor: float, title: str) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from shufflesim._files import write_files
 
 from .arguments import Folder
 from .output import number, progress, show, table, width
@@ -44,7 +47,7 @@ def demo(out: Path, seed: int) -> None:
     """
     import numpy as np
 
-    from shufflesim import datasets, plots, simulate
+    from shufflesim import datasets, simulate
 
     make_folder(out)
     flights = datasets.load("flights")
@@ -66,7 +69,6 @@ def demo(out: Path, seed: int) -> None:
         summary = _summary(cases, results)
         try:
             _write(out, summary, results)
-            plots.overview(results).savefig(out / "overview.png", dpi=150)
         except OSError as error:
             raise ValueError(f"--out must be a writable folder, got {str(out)!r}: {error.strerror}") from error
     _print(summary, len(flights))
@@ -105,12 +107,20 @@ def _summary(cases: list[Case], results: list[Simulation]) -> pd.DataFrame:
 
 
 def _write(out: Path, summary: pd.DataFrame, results: list[Simulation]) -> None:
-    summary.to_csv(out / "summary.csv", index=False)
+    from shufflesim import plots
+
     rows = [record["summary"] | {"seed": record["seed"]} for record in (result.record() for result in results)]
     for row, name, unit in zip(rows, summary["name"], summary["unit"], strict=True):
         row |= {"name": name, "unit": unit}
     document = {"rows": rows, "versions": results[0].record()["versions"]}
-    (out / "summary.json").write_text(json.dumps(document, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    text = json.dumps(document, indent=2, allow_nan=False) + "\n"
+    figure = plots.overview(results)
+    writers: dict[str, Callable[[Path], Any]] = {
+        "summary.csv": lambda path: summary.to_csv(path, index=False),
+        "summary.json": lambda path: path.write_text(text, encoding="utf-8"),
+        "overview.png": lambda path: figure.savefig(path, dpi=150),
+    }
+    write_files(out, writers)
 
 
 def _print(summary: pd.DataFrame, n: int) -> None:

@@ -49,7 +49,8 @@ class Stream:
     ------
     ValueError
         If an argument is none of these. Files are looked at when data are first needed: a missing column, different schemas and
-        a truncated Parquet file are refused before the first user is run, damage inside a file when it is reached.
+        a truncated Parquet file are refused before the first user is run, damage inside a file when it is reached. Parquet finds
+        every damage in files that were written with ``write_page_checksum=True``, in others only what cannot be decoded.
 
     Notes
     -----

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import catalogue
 from .._checks import check_delta, check_integer, check_number, nearest
+from .._files import write_files
 from .._identity import digest, library_code, source_of
 from .._resumable import resume
 from ..bounds import Claim, Crowd, VariationRatio, claims_of
@@ -292,11 +293,12 @@ class Survey:
         """Write audit.csv, looseness.csv and audit.html, a page that needs no other file."""
         from .survey_page import page
 
-        files = [folder / name for name in ("audit.csv", "looseness.csv", "audit.html")]
-        self.table.to_csv(files[0], index=False)
-        self.looseness.to_csv(files[1], index=False)
-        files[2].write_text(page(self), encoding="utf-8")
-        return files
+        writers: dict[str, Callable[[Path], Any]] = {
+            "audit.csv": lambda path: self.table.to_csv(path, index=False),
+            "looseness.csv": lambda path: self.looseness.to_csv(path, index=False),
+            "audit.html": lambda path: path.write_text(page(self), encoding="utf-8"),
+        }
+        return write_files(folder, writers)
 
 
 def _words(rows: pd.DataFrame) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
 import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .._files import write_files
 from .._identity import digest, library_code
 from .._resumable import Rows
 from .._version import __version__
@@ -175,19 +175,14 @@ class Reproduction:
 
     def save(self, folder: str | Path) -> list[Path]:
         """Write csv, png, pdf and txt named after the piece; the same table gives the same bytes."""
-        folder = Path(folder)
-        files = [folder / f"{self.piece.name}.{ending}" for ending in ("csv", "png", "pdf", "txt")]
-        # One file at a time under another name: an interrupted run leaves no half of one.
-        with tempfile.TemporaryDirectory(dir=folder, prefix=".") as there:
-            made = [Path(there) / file.name for file in files]
-            self.table.to_csv(made[0], index=False)
-            figure = self.plot()
-            figure.savefig(made[1], dpi=DPI)
-            figure.savefig(made[2], metadata={"CreationDate": None})
-            made[3].write_text(self.text, encoding="utf-8")
-            for path, file in zip(made, files, strict=True):
-                path.replace(file)
-        return files
+        figure = self.plot()
+        writers: dict[str, Callable[[Path], Any]] = {
+            "csv": lambda path: self.table.to_csv(path, index=False),
+            "png": lambda path: figure.savefig(path, dpi=DPI),
+            "pdf": lambda path: figure.savefig(path, metadata={"CreationDate": None}),
+            "txt": lambda path: path.write_text(self.text, encoding="utf-8"),
+        }
+        return write_files(Path(folder), {f"{self.piece.name}.{ending}": write for ending, write in writers.items()})
 
     def _repr_html_(self) -> str:
         import html
