@@ -1,7 +1,7 @@
 """Speed and memory of runs on data on disk: one and two workers, processes and a Dask cluster on this machine, in one run.
 
 `python benchmarks/scale.py [USERS]`, by default 10^8 users: 0.1 GB of temporary space and some minutes. Every way is measured
-three times in turn, the medians are printed; workers have been started before.
+three times in turn, printed are medians of times and of ratios within a round; workers have been started before.
 """
 
 import statistics
@@ -78,10 +78,15 @@ def together(folder: Path) -> None:
         for (kind, number), wall in took.items():
             line(f"{name}, {kind}, {number} workers: wall clock", f"{wall:.2f} s", "-")
         for kind in ("processes", "Dask"):
-            line(f"{name}, {kind}: 1 -> 2 workers", f"{took[kind, 1] / took[kind, 2]:.2f}", ">= 1.7")
+            line(f"{name}, {kind}: 1 -> 2 workers", f"{ratio(seconds, (name, kind, 1), (name, kind, 2)):.2f}", ">= 1.7")
         for number in WORKERS:
-            more = took["Dask", number] / took["processes", number] - 1
+            more = ratio(seconds, (name, "Dask", number), (name, "processes", number)) - 1
             line(f"{name}, {number} workers: overhead of Dask", f"{100 * more:.1f}%", "< 25%")
+
+
+def ratio(seconds: dict[tuple[str, str, int], list[float]], first: tuple[str, str, int], second: tuple[str, str, int]) -> float:
+    """Median over the rounds: a shared machine is not equally fast in all of them."""
+    return statistics.median(a / b for a, b in zip(seconds[first], seconds[second], strict=True))
 
 
 def main(users: int) -> None:

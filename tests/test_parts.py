@@ -4,7 +4,9 @@ import itertools
 import json
 import os
 import signal
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -459,3 +461,70 @@ def test_an_interrupted_command_says_how_it_goes_on(table, tmp_path, monkeypatch
     assert len(before) >= 3
     ok(*COMMAND, "--seed", "5", "--out", "out")
     assert not (tmp_path / "out/unfinished").exists()
+
+
+# Files
+
+
+@pytest.fixture
+def full_disk():
+    """No file can grow beyond a few kilobytes, which pictures do."""
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    @contextmanager
+    def limited():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (5000, before[1]))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    return limited
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        COMMAND,
+        ["compare", "grr", "--epsilon", "0.1", *COMMAND[4:]],
+        ["audit", "grr", "-p", "epsilon=1", "-p", "d=3", "-n", "3", "--eps", "0.5", "--trials", "100"],
+    ],
+    ids=["run", "compare", "audit"],
+)
+def test_a_full_disk_leaves_what_is_there(command, table, tmp_path, full_disk):
+    folder = tmp_path / "out"
+    ok(*command, "--out", "out", "--seed", 1)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with full_disk():
+        said = refused(*command, "--out", "out", "--seed", 2)
+    assert "must be" in said
+    assert said.endswith("File too large\n")
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_folder_with_other_data_is_refused(table):
+    def said():
+        with pytest.raises(ValueError, match=r"source must be a folder with .* and no other data, got ") as caught:
+            ss.simulate(GRR(1.0, 5), ss.Stream("data", "code"), **SETTINGS)
+        return str(caught.value)
+
+    for name in ("X.PARQUET", "a.csv", "a.CSV.gz"):
+        (path := Path("data") / name).write_text("c\n1\n")
+        assert repr(str(path)) in said()
+        path.unlink()
+    Path("data/y=1").mkdir()
+    table.to_parquet("data/y=1/a.parquet")
+    assert "'data/y=1/a.parquet' (several files can be listed, and pyarrow.dataset.dataset reads" in said()
+    os.rename("data/y=1", "data/_y")
+    Path("data/README.md").touch()
+    Path("data/.a.csv").touch()
+    assert ss.Stream("data", "code").users == USERS
+
+
+def test_compare_tells_how_many_users_are_done(table):
+    seen = []
+    ss.compare([GRR(1.0, 5), ss.mechanisms.OUE(1.0, 5)], None, 1e-6, 0.1, data=ss.Stream("data", "code"), progress=seen.append)
+    assert seen[-1] == 2 * USERS
+    assert USERS in seen
+    assert seen == sorted(seen)
