@@ -17,6 +17,7 @@ import shufflesim as ss
 from shufflesim import catalogue
 from shufflesim._resumable import ROWS_FILE
 from shufflesim.empirical.survey import Task, survey, tasks
+from shufflesim.empirical.survey_page import save
 from shufflesim.mechanisms import GRR
 
 from .cli_helpers import call, ok, refused
@@ -223,7 +224,7 @@ def test_a_killed_survey_goes_on_where_it_was_with_any_number_of_workers(tmp_pat
     plan = tasks(["uniform-coins"], trials=100)
     assert len((out / ROWS_FILE).read_text().splitlines()) in (len(plan), len(plan) + 1)
     whole.mkdir()
-    survey(plan, whole).save(whole)
+    save(survey(plan, whole), whole)
     for name in ("audit.csv", "looseness.csv", "audit.html"):
         assert (out / name).read_text() == (whole / name).read_text()
     table = pd.read_csv(out / "audit.csv")

@@ -212,13 +212,14 @@ def _print(found: Audit) -> None:
 
 def _survey(names: tuple[str, ...], settings: dict[str, Any], who: dict[str, Any], out: Path) -> Survey:
     from shufflesim.empirical.survey import survey, tasks
+    from shufflesim.empirical.survey_page import save
 
     with refusing():
         plan = tasks(names, **settings)
     make_folder(out)
     with resumable(out), refusing(), progress("auditing", len(plan)) as update:
         found = survey(plan, out, progress=update, **who)
-        found.save(out)
+        save(found, out)
     return found
 
 

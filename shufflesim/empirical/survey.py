@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from .. import catalogue
 from .._checks import check_delta, check_integer, check_number, nearest
-from .._files import write_files
 from .._identity import digest, library_code, source_of
 from .._resumable import resume
 from ..bounds import Claim, Crowd, VariationRatio, claims_of
@@ -288,17 +287,6 @@ class Survey:
     def failed(self) -> list[dict[str, Any]]:
         """Sound claims that are violated, and rows that could not be computed."""
         return [r for r in self.rows if r["verdict"] == FAILED or (r["bound"] == SOUND and r["verdict"] == VIOLATED)]
-
-    def save(self, folder: Path) -> list[Path]:
-        """Write audit.csv, looseness.csv and audit.html, a page that needs no other file."""
-        from .survey_page import page
-
-        writers: dict[str, Callable[[Path], Any]] = {
-            "audit.csv": lambda path: self.table.to_csv(path, index=False),
-            "looseness.csv": lambda path: self.looseness.to_csv(path, index=False),
-            "audit.html": lambda path: path.write_text(page(self), encoding="utf-8"),
-        }
-        return write_files(folder, writers)
 
 
 def _words(rows: pd.DataFrame) -> str:

@@ -1,4 +1,4 @@
-"""A survey as one page that needs no other file: a summary, how loose the bounds are, and all rows."""
+"""A survey as tables, and as one page that needs no other file: a summary, how loose the bounds are, and all rows."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import base64
 import html
 import io
 import math
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .._files import write_files
 from .survey import COMPARED, FAILED, NOTHING, SOUND, Survey
 from .ways import VIOLATED
 
@@ -23,6 +26,16 @@ table { border-collapse: collapse; font-size: 13px } td, th { padding: .25em .6e
 thead th { border-bottom: 2px solid #444 } tbody tr { border-bottom: 1px solid #ddd } .bad { color: #b00020; font-weight: 600 }
 img { max-width: 100% } .scroll { overflow-x: auto } .muted { color: #777 }
 """
+
+
+def save(survey: Survey, folder: Path) -> list[Path]:
+    """Write audit.csv, looseness.csv and audit.html."""
+    writers: dict[str, Callable[[Path], Any]] = {
+        "audit.csv": lambda path: survey.table.to_csv(path, index=False),
+        "looseness.csv": lambda path: survey.looseness.to_csv(path, index=False),
+        "audit.html": lambda path: path.write_text(page(survey), encoding="utf-8"),
+    }
+    return write_files(folder, writers)
 
 
 def page(survey: Survey) -> str:
