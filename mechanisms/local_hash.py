@@ -48,7 +48,8 @@ class LocalHash(CategoricalRandomizer):
         Number of categories; >= 2.
     l : int, optional
         Hash range, in [2, 65536]. By default the integer next to e^eps + 1 with the smallest variance
-        (E+l-1)^2/((E-1)^2 (l-1)) for rare items, E = e^eps, capped at 65536.
+        (E+l-1)^2/((E-1)^2 (l-1)) for rare items, E = e^eps, capped at 65536; between 256 and that, the prime with the smallest:
+        at most 0.014% more variance, but shorter reports that are decoded faster.
 
     Raises
     ------
@@ -307,9 +308,12 @@ def _length(d: int, base: int) -> int:
 
 
 def best_range(epsilon: float) -> int:
-    """The integer l >= 2 that minimises (E + l - 1)^2/(l - 1); it is next to E + 1, E = e^eps."""
+    """The integer l >= 2 that minimises (E + l - 1)^2/(l - 1), next to E + 1 for E = e^eps; among primes where it is large."""
     if epsilon > math.log(L_MAX):
         return L_MAX
     e = math.exp(epsilon)
-    candidates = {max(2, min(L_MAX, math.floor(e + 1) + k)) for k in (0, 1)}
-    return min(candidates, key=lambda size: (e + size - 1) ** 2 / (size - 1))
+    low, high = (max(2, min(L_MAX, math.floor(e + 1) + k)) for k in (0, 1))
+    if high > ORDER_MAX:
+        low = next(size for size in range(low, 1, -1) if prime_power(size)[1] == 1)
+        high = next((size for size in range(high, L_MAX) if prime_power(size)[1] == 1), low)
+    return min((low, high), key=lambda size: (e + size - 1) ** 2 / (size - 1))

@@ -99,7 +99,7 @@ def test_q_star_of_grr_is_needed_and_enough():
     assert ss.delta(smaller, 3, eps).upper == pytest.approx(22 / 625, rel=1e-9)
 
 
-@pytest.mark.parametrize(("epsilon", "l"), [(0.2, 2), (1.0, 4), (2.0, 8), (3.0, 21), (30.0, 65536), (700.0, 65536)])
+@pytest.mark.parametrize(("epsilon", "l"), [(0.2, 2), (1.0, 4), (2.0, 8), (3.0, 21), (5.5, 246), (30.0, 65536), (700.0, 65536)])
 def test_local_hash_range_minimises_the_variance(epsilon, l):  # noqa: E741
     assert best_range(epsilon) == l
     if epsilon < 5:
@@ -107,6 +107,14 @@ def test_local_hash_range_minimises_the_variance(epsilon, l):  # noqa: E741
         for other in (l - 1, l + 1):
             if other >= 2:
                 assert here <= LocalHash(epsilon, 50, other).variance(np.zeros(1), 1)
+
+
+@pytest.mark.parametrize("epsilon", [5.6, 6.0, 6.381922818107865, 8.0, 9.99, 11.0])
+def test_large_ranges_of_local_hash_are_prime(epsilon):
+    """A composite one would cost reports of many digits and a comparison with every item, for nothing."""
+    mechanism, exact = LocalHash(epsilon, 50), LocalHash(epsilon, 50, round(math.exp(epsilon) + 1))
+    assert all(mechanism.l % factor for factor in range(2, math.isqrt(mechanism.l) + 1))
+    assert mechanism.variance(np.zeros(1), 1) == pytest.approx(exact.variance(np.zeros(1), 1), rel=1.4e-4)
 
 
 @pytest.mark.parametrize(("d", "l"), [(5, 2), (16, 3), (30, 5), (9, 7), (300, 3)])
