@@ -107,20 +107,19 @@ class SampledRandomizer(Randomizer):
     def learnt(self) -> tuple[Array, Array]:
         """Inverse of M, and the variance of one report's estimates for each input, shape (d, d)."""
         means, seconds = np.zeros((self.d, self.d)), np.zeros((self.d, self.d, self.d))
-        step, largest = max(1, BLOCK // self.d**2), 0.0
+        step = max(1, BLOCK // self.d**2)
         for x, seed in enumerate(np.random.SeedSequence(LEARNING_SEED).spawn(self.d)):
             rng = np.random.default_rng(seed)
             for start in range(0, LEARNT, step):
                 values = self.domain.validate(np.full(min(step, LEARNT - start), x))
                 shares = self.posterior(self.randomize(values, rng))
                 with np.errstate(divide="ignore"):
-                    largest = max(largest, float(np.log(shares.max(axis=1) / shares.min(axis=1)).max()))
+                    largest = float(np.log(shares.max(axis=1) / shares.min(axis=1)).max())
+                if largest > self.epsilon * (1 + RATIO_RTOL) + RATIO_RTOL:
+                    rule = f"at least the largest log-ratio of likelihoods, {largest:.6g} was seen"
+                    raise ValueError(f"epsilon must be {rule}, got {self.epsilon!r}")
                 means[x] += shares.sum(axis=0) / LEARNT
                 seconds[x] += shares.T @ shares / LEARNT
-        if largest > self.epsilon * (1 + RATIO_RTOL) + RATIO_RTOL:
-            raise ValueError(
-                f"epsilon must be at least the largest log-ratio of likelihoods, {largest:.6g} was seen, got {self.epsilon!r}"
-            )
         if not np.linalg.cond(means) <= CONDITION_MAX:
             raise ValueError(f"log_likelihood must tell every input from the others for an estimate, got {self!r}")
         inverse = np.linalg.inv(means)

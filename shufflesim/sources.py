@@ -60,14 +60,14 @@ def files(path: Path) -> list[Path]:
             raise ValueError(f"source must be a Parquet file or a folder of them, got {str(path)!r}")
         return [path]
     found = sorted(path.glob("*.parquet"))
+    hint = "several files can be listed, and pyarrow.dataset.dataset reads folders in folders"
     if not found:
-        raise ValueError(f"source must be a folder with *.parquet files, got none in {str(path)!r}")
+        raise ValueError(f"source must be a folder with *.parquet files, got none in {str(path)!r} ({hint})")
     for other in sorted(path.rglob("*")):
         # By convention what begins so is no data.
         hidden = any(part.startswith((".", "_")) for part in other.relative_to(path).parts)
         endings = (".parquet", ".csv", ".csv.gz") if other.parent == path else (".parquet",)
         if other not in found and not hidden and other.name.lower().endswith(endings):
-            hint = "several files can be listed, and pyarrow.dataset.dataset reads folders in folders"
             raise ValueError(f"source must be a folder with *.parquet files and no other data, got {str(other)!r} ({hint})")
     return found
 

@@ -310,7 +310,7 @@ def test_dry_run(whole):
     Path("e.toml").write_text(FILE)
     text = ok("sweep", "e.toml", "--out", "out", "--dry-run").stdout
     assert text.startswith("16 tasks, 0 of them stored; the rest takes about ")
-    assert text.endswith(" (from a trial of 1 of the tasks)\n")
+    assert text.endswith(" (from a trial of 2 of the tasks)\n")
     assert not Path("out").exists()
     more = FILE.replace("repeats = 2", "repeats = 3").replace("500]", "500, 5000]")
     Path("e.toml").write_text(more)

@@ -78,6 +78,8 @@ def compare(
     from shufflesim import Randomizer, Stream, central_error
     from shufflesim import compare as ranking
 
+    # First: data take long to read for a scheduler that is not there.
+    who = click.get_current_context().with_resource(crew(workers, scheduler))
     notes: list[str] = []
     source = Source(data, dataset, columns, domain, dropna, notes)
     candidates: list[Any] = []
@@ -102,7 +104,7 @@ def compare(
             update(done)
     if out is not None:
         make_folder(out)
-    with crew(workers, scheduler) as who, refusing(), keeping(isinstance(values, Stream), out, seed) as how:
+    with refusing(), keeping(isinstance(values, Stream), out, seed) as how:
         rows = rows_of(values)
         with progress("comparing", None if rows is None else rows * len(candidates), "users") as update:
             found = ranking(candidates, None, delta, epsilon, data=values, progress=update, **who, **how)

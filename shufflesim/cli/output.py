@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import math
 import sys
+import time
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
@@ -19,6 +21,8 @@ Cell = Union[str, "Text"]
 
 # Exponents up to which a number is written without one.
 PLAIN_EXPONENTS = range(-5, 16)
+# Seconds in which what is done already, such as results that are stored, is told.
+AT_ONCE = 0.5
 
 
 def number(value: float, side: Literal["upper", "lower"] | None = None, digits: int = 6) -> str:
@@ -146,15 +150,13 @@ def progress(task: str, total: int | None = None, unit: str = "") -> Iterator[Ca
     With a `unit` there is also the rate, in units a second.
     """
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
-    rate = (TextColumn("{task.fields[rate]}", markup=False),) if unit else ()
     bar = Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         TaskProgressColumn(),
-        *rate,
-        TimeRemainingColumn(),
+        TextColumn("{task.fields[rate]}", markup=False),
         console=Console(stderr=True),
         disable=not sys.stderr.isatty(),
         transient=True,
@@ -163,9 +165,19 @@ def progress(task: str, total: int | None = None, unit: str = "") -> Iterator[Ca
     )
     with bar:
         identity = bar.add_task(task, total=total, rate="")
+        started = since = time.monotonic()
+        before = 0
 
         def update(done: int) -> None:
-            speed = bar.tasks[0].speed
-            bar.update(identity, completed=done, rate=f"{speed:,.0f} {unit}/s" if speed else "")
+            nonlocal since, before
+            now = time.monotonic()
+            # A mean: of parts that several processes finish at the same time a momentary rate would say nothing.
+            speed = (done - before) / max(now - since, 1e-3)
+            if now - started < AT_ONCE:
+                since, before = now, done
+            told = [f"{speed:,.0f} {unit}/s"] if unit and speed else []
+            if total and speed:
+                told.append(f"{datetime.timedelta(seconds=round(max(0, total - done) / speed))} left")
+            bar.update(identity, completed=done, rate=", ".join(told))
 
         yield update

@@ -94,6 +94,8 @@ def run(
     """
     from shufflesim import Population, Stream, simulate
 
+    # First: data take long to read for a scheduler that is not there.
+    who = click.get_current_context().with_resource(crew(workers, scheduler))
     notes: list[str] = []
     source = Source(data, dataset, columns, domain, dropna, notes)
     protocol, values = fitted(name, parameters, source)
@@ -105,7 +107,6 @@ def run(
     if out is not None:
         make_folder(out)
     with (
-        crew(workers, scheduler) as who,
         refusing(),
         keeping(isinstance(values, Stream), out, seed) as how,
         progress("simulating", rows_of(values), "users") as update,

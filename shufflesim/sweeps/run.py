@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import statistics
 import time
@@ -11,6 +10,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from .._checks import check_integer
 from .._cluster import check_client
@@ -133,7 +134,7 @@ def outlook(experiment: Experiment | Sequence[Task], folder: str | os.PathLike[s
     -------
     Outlook
         The time is estimated from stored tasks of any sweep in the folder, or from a trial of a few seconds if there are none:
-        for each protocol from the nearest n, more users in proportion, and divided by the number of workers.
+        for each protocol linear between numbers of users, and divided by the number of workers.
 
     Examples
     --------
@@ -166,7 +167,7 @@ def _tasks(experiment: Experiment | Sequence[Task]) -> dict[str, Task]:
     return {task.key: task for task in tasks}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class Cost:
     """Seconds of a task: its share of what repeats have in common (bounds), and what grows with the users."""
 
@@ -175,17 +176,16 @@ class Cost:
 
 
 def _trial(missing: Sequence[Task]) -> dict[tuple[str, int], Cost]:
-    """Of each protocol the task with the fewest users, twice: the second time its bounds are known."""
+    """A task of each protocol and n, the fewest users first, while there is time; twice: the second time its bounds are known."""
     cells = len({(task.protocol, task.n, task.delta) for task in missing})
     seen: dict[tuple[str, int], Cost] = {}
     started = time.perf_counter()
     for task in sorted(missing, key=lambda task: task.n):
-        if task.name in {name for name, _ in seen}:
+        left = TRIAL_SECONDS - (time.perf_counter() - started)
+        if (task.name, task.n) in seen or (seen and 2 * _expected(task, seen) > left):
             continue
         first, again = _seconds(task), _seconds(task)
         seen[task.name, task.n] = Cost(max(0.0, first - again) * cells / len(missing), again)
-        if time.perf_counter() - started > TRIAL_SECONDS:
-            break
     return seen
 
 
@@ -196,8 +196,10 @@ def _seconds(task: Task) -> float:
 
 
 def _expected(task: Task, seen: Mapping[tuple[str, int], Cost]) -> float:
-    """From the nearest n of the protocol; from all protocols if it has not been seen."""
-    own = {n: cost for (name, n), cost in seen.items() if name == task.name}
-    nearest = min(own, key=lambda n: abs(math.log(n / task.n)), default=None)
-    costs = seen.items() if nearest is None else [((task.name, nearest), own[nearest])]
-    return statistics.fmean(cost.fixed + cost.run * max(1.0, task.n / n) for (_, n), cost in costs)
+    """Between two n of the protocol linear in n, beyond the largest in proportion; of an unseen protocol the mean of all."""
+    own = sorted((n, cost) for (name, n), cost in seen.items() if name == task.name)
+    if not own:
+        return statistics.fmean(cost.fixed + cost.run * max(1.0, task.n / n) for (_, n), cost in seen.items())
+    sizes, costs = zip(*own, strict=True)
+    fixed = statistics.fmean(cost.fixed for cost in costs)
+    return fixed + float(np.interp(task.n, sizes, [cost.run for cost in costs])) * max(1.0, task.n / sizes[-1])
