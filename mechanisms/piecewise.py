@@ -115,7 +115,7 @@ class Piecewise(Randomizer):
 
     def aggregate(self, reports: Array) -> Array:
         """Sum and sum of squares, shape (2,)."""
-        return np.array([reports.sum(), reports @ reports])
+        return np.array([reports.sum(), np.square(reports).sum()])
 
     def estimate(self, aggregate: Array, n: int) -> Array:
         """The mean, shape (1,)."""

@@ -132,7 +132,7 @@ class WitchHat(Randomizer):
     def aggregate(self, reports: Array) -> Array:
         """Sums of reports around the middle, in units of half the interval, and of their squares, shape (2,)."""
         y = (reports - self.domain.middle) / self.domain.half
-        return np.array([y.sum(), y @ y])
+        return np.array([y.sum(), np.square(y).sum()])
 
     def estimate(self, aggregate: Array, n: int) -> Array:
         """The mean, shape (1,)."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import concurrent.futures
 import ctypes
+import logging
+import pickle
 import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, count, islice
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -67,7 +69,7 @@ def check_client(client: Any, workers: int) -> None:
         found = client.run(here)
     except Exception as error:
         rule = "workers must have shufflesim installed, in the version of this process"
-        raise ValueError(f"{rule}, got {type(error).__name__}: {error}") from error
+        raise ValueError(f"{rule}, got {type(error).__name__}: {_line(error)}") from error
     for address, has in found.items():
         if has != here():
             raise ValueError(f"workers must have the versions of this process, {here()}, got {has} at {address}")
@@ -94,6 +96,9 @@ def connected(address: str) -> Iterator[Any]:
     except (OSError, ValueError, OverflowError) as error:
         rule = f"scheduler must be the address of a Dask scheduler that answers within {WAIT_SECONDS:g} s"
         raise ValueError(f"{rule}, such as tcp://host:8786, got {address!r} ({error})") from error
+    # What is wrong is said in one line; the logs of Dask say it in many.
+    for name in ("distributed.client", "distributed.utils", "distributed.core"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
         yield client
     finally:
@@ -115,7 +120,7 @@ def unordered(client: Any, calls: Iterable[tuple[K, Callable[..., T]]], *shared:
         If all workers are gone, or the scheduler.
     """
     waiting: dict[Any, K] = {}
-    with _watched(waiting):
+    with _watched(client, waiting):
         # Results of a call, and not data that are only held: what a worker loses is made once more.
         given = [_submit(client, "data", _Held(value)) for value in shared]
         rest, ahead = iter(calls), _ahead(client)
@@ -124,10 +129,26 @@ def unordered(client: Any, calls: Iterable[tuple[K, Callable[..., T]]], *shared:
                 waiting[_submit(client, "task", call, *given)] = name
             if not waiting:
                 return
-            # An error last: what others have found is not lost.
-            for future in sorted(_done(client, [*waiting]), key=lambda future: future.status == "error"):
+            for future in _done(client, [*waiting]):
                 found = future.result()
                 yield waiting.pop(future), found
+
+
+def ordered(client: Any, calls: Iterable[tuple[K, Callable[..., T]]], *shared: Any) -> Generator[tuple[K, T]]:
+    """As `unordered`, in the order of the calls: few are under way, or done and not taken yet."""
+    waiting: dict[Any, K] = {}
+    with _watched(client, waiting):
+        given = [_submit(client, "data", _Held(value)) for value in shared]
+        rest, ahead = iter(calls), _ahead(client)
+        while True:
+            for name, call in islice(rest, ahead - len(waiting)):
+                waiting[_submit(client, "task", call, *given)] = name
+            if not waiting:
+                return
+            first = next(iter(waiting))
+            _done(client, [first])
+            found = first.result()
+            yield waiting.pop(first), found
 
 
 def tree(
@@ -145,22 +166,19 @@ def tree(
     waiting: dict[Any, int] = {}
     levels: list[list[Any]] = []
     total = 0
-
-    def push(future: Any, level: int) -> None:
-        if level == len(levels):
-            levels.append([])
-        levels[level].append(future)
-        if len(levels[level]) == FAN:
-            group, levels[level] = levels[level], []
-            push(_submit(client, "sum", combine, group), level + 1)
-
-    with _watched(waiting):
+    with _watched(client, waiting, levels):
         rest, ahead = iter(calls), _ahead(client)
         while True:
             for size, call in islice(rest, ahead - len(waiting)):
                 future = _submit(client, "part", call)
                 waiting[future] = size
-                push(future, 0)
+                for level in count():
+                    if level == len(levels):
+                        levels.append([])
+                    levels[level].append(future)
+                    if len(levels[level]) < FAN:
+                        break
+                    future, levels[level] = _submit(client, "sum", combine, levels[level]), []
             if not waiting:
                 break
             for future in _done(client, [*waiting]):
@@ -169,13 +187,12 @@ def tree(
                 total += waiting.pop(future)
                 done(total)
         last: list[Any] = []
-        for level in levels:
-            group = level + last
-            last = [_submit(client, "sum", combine, group)] if len(group) > 1 else group
-        waiting[last[0]] = 0
+        for group in levels:
+            last = [*group, *last]
+            last = [_submit(client, "sum", combine, last)] if len(last) > 1 else last
+        levels.append(last)
         _done(client, last)
         result: T = last[0].result()
-        waiting.clear()
         return result
 
 
@@ -191,20 +208,31 @@ class _Held:
 
 @dataclass(frozen=True, eq=False)
 class _Call:
-    """What a worker does, if it is like this process."""
+    """What a worker does, if it is like this process: as bytes, so that nobody else has to know the classes in it."""
 
-    function: Callable[..., Any]
-    made_by: str = ""
+    function: bytes
+    made_by: str
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "made_by", here())
+    @classmethod
+    def of(cls, function: Callable[..., Any]) -> _Call:
+        """Refuses what cannot be sent."""
+        import cloudpickle
+
+        try:
+            return cls(cloudpickle.dumps(function), here())
+        except Exception as error:
+            raise ValueError(f"what is sent to a cluster must be something that can be pickled, got {_line(error)}") from error
 
     def __call__(self, *given: Any) -> Any:
         _keep_memory()
         if here() != self.made_by:
             raise ValueError(f"workers must have the versions of the process that calls, {self.made_by}, got {here()}")
         try:
-            return self.function(*given)
+            function = pickle.loads(self.function)
+        except (ImportError, AttributeError) as error:
+            raise ValueError(f"workers must be able to import what they are sent, got {_line(error)}") from error
+        try:
+            return function(*given)
         except ValueError as error:
             if not isinstance(error.__cause__, OSError):
                 raise
@@ -227,21 +255,25 @@ def _keep_memory() -> None:
 
 def _submit(client: Any, what: str, function: Callable[..., Any], *given: Any) -> Any:
     """A future, under a name of its own that a dashboard groups by what it is."""
-    return client.submit(_Call(function), *given, key=f"{what}-{uuid4().hex}")
+    return client.submit(_Call.of(function), *given, key=f"{what}-{uuid4().hex}")
 
 
 def _ahead(client: Any) -> int:
     return AHEAD * max(1, sum(client.nthreads().values()))
 
 
-def _done(client: Any, futures: list[Any]) -> Any:
-    """Those of some futures that have ended, at least one."""
+def _done(client: Any, futures: list[Any]) -> list[Any]:
+    """Those of some futures that have ended, at least one, and last the first that has failed, whoever is fast."""
     from distributed import wait
 
     alone: float | None = None
     while True:
         with suppress(TimeoutError), client.as_current():
-            return wait(futures, timeout=LOOK_SECONDS, return_when="FIRST_COMPLETED").done
+            wait(futures, timeout=LOOK_SECONDS, return_when="FIRST_COMPLETED")
+            failed = next((place for place, future in enumerate(futures) if future.status == "error"), 0)
+            if failed:
+                wait(futures[:failed], timeout=LOOK_SECONDS)
+            return sorted((future for future in futures if future.done()), key=lambda future: future.status == "error")
         if client.nthreads():
             alone = None
         elif alone is None:
@@ -251,8 +283,8 @@ def _done(client: Any, futures: list[Any]) -> Any:
 
 
 @contextmanager
-def _watched(waiting: dict[Any, Any]) -> Iterator[None]:
-    """Whatever a cluster says when it falls apart, as one line; calls that nobody waits for are cancelled."""
+def _watched(client: Any, waiting: dict[Any, Any], levels: list[list[Any]] | None = None) -> Iterator[None]:
+    """Whatever a cluster says when it falls apart, as one line; nothing of it stays on the cluster."""
     from distributed import KilledWorker
     from distributed.client import ClosedClientError
     from distributed.comm import CommClosedError
@@ -265,6 +297,14 @@ def _watched(waiting: dict[Any, Any]) -> Iterator[None]:
     except (concurrent.futures.CancelledError, ClosedClientError, CommClosedError) as error:
         raise WorkerLostError(f"the scheduler is gone, or has forgotten its tasks ({type(error).__name__})") from None
     finally:
-        for future in waiting:
-            with suppress(Exception):
-                future.cancel()
+        with suppress(Exception):
+            client.cancel(list({*waiting, *chain.from_iterable(levels or ())}))
+        # A traceback can keep what holds them.
+        waiting.clear()
+        if levels:
+            levels.clear()
+
+
+def _line(error: BaseException) -> str:
+    """What a foreign error says, in one line."""
+    return " ".join(str(error).split())

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import inspect
 import json
-from functools import lru_cache
+import sys
+import sysconfig
+from collections.abc import Iterator
+from functools import cached_property, lru_cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -37,27 +40,84 @@ def identity(value: Any) -> Any:
     if isinstance(value, (tuple, list)):
         return [identity(part) for part in value]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        parts = {field.name: identity(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        parts = {name: identity(part) for name, part in _parts(value).items()}
         return [type(value).__module__, type(value).__qualname__, parts]
     raise ValueError(f"what is kept must be made of numbers, texts, arrays and dataclasses of them, got {value!r}")
 
 
 def source_of(x: Any) -> list[Path]:
-    """The file of its class, if there is one."""
-    try:
-        own = inspect.getsourcefile(type(x))
-    except TypeError:
-        return []
-    return [Path(own).resolve()] if own and Path(own).exists() else []
+    """Files beside the library's: of the classes of a dataclass and its parts, and of what their modules import from files.
+
+    Raises
+    ------
+    ValueError
+        For a class that is in no file, as in a notebook: a change of it would not be seen.
+    """
+    classes = {base for part in _nested(x) for base in type(part).__mro__}
+    own = {base.__module__ for base in classes}
+    found: dict[str, Path | None] = {}
+    waiting = sorted(own)
+    while waiting:
+        name = waiting.pop()
+        if name in found or name == "builtins":
+            continue
+        module = sys.modules.get(name)
+        file = getattr(module, "__file__", None)
+        path = found[name] = Path(file).resolve() if file and Path(file).exists() else None
+        if path is None and name in own:
+            raise ValueError(f"what is kept must be of a class that is defined in a file, got {x!r} of {name}")
+        if path is not None and not any(path.is_relative_to(folder) for folder in _installed()):
+            for value in [*vars(module).values()]:
+                waiting.append(value.__name__ if isinstance(value, ModuleType) else str(getattr(value, "__module__", name)))
+    library = _library()
+    return sorted({path for path in found.values() if path is not None and path not in library})
+
+
+def library_code(*others: Path) -> str:
+    """Hash of the library's source, its randomizers and protocols included, and of other files as they are now."""
+    if not others:
+        return _library_code()
+    found = hashlib.sha256(_library_code().encode())
+    for path in others:
+        found.update(path.read_bytes())
+    return found.hexdigest()
+
+
+def _parts(value: Any) -> dict[str, Any]:
+    """Fields of a dataclass, and whatever else it has been given; what is cached follows from them."""
+    fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    others = {k: v for k, v in getattr(value, "__dict__", {}).items() if k not in fields}
+    return fields | {k: v for k, v in others.items() if not isinstance(getattr(type(value), k, None), cached_property)}
+
+
+def _nested(value: Any) -> Iterator[Any]:
+    """Dataclasses of which a value is made, itself first."""
+    if isinstance(value, (tuple, list)):
+        for part in value:
+            yield from _nested(part)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        yield value
+        yield from _nested([*_parts(value).values()])
 
 
 @lru_cache
-def library_code(*others: Path) -> str:
-    """Hash of the library's source, its randomizers and protocols included, and of other files."""
-    root = Path(__file__).parent
+def _library() -> frozenset[Path]:
+    root = Path(__file__).resolve().parent
     folders = [root, *((root / name).resolve() for name in ("mechanisms", "protocols"))]
-    files = {path for folder in folders for path in folder.rglob("*.py")}
+    return frozenset(path for folder in folders for path in folder.rglob("*.py"))
+
+
+@lru_cache
+def _library_code() -> str:
     found = hashlib.sha256()
-    for path in sorted(files | set(others)):
+    for path in sorted(_library()):
         found.update(path.read_bytes())
     return found.hexdigest()
+
+
+@lru_cache
+def _installed() -> tuple[Path, ...]:
+    """Folders of Python, of installed packages and of the library, whose versions are known."""
+    root = Path(__file__).resolve().parent
+    folders = [Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    return (*folders, root, *((root / name).resolve() for name in ("mechanisms", "protocols")))

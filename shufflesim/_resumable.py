@@ -23,6 +23,7 @@ from typing import Any, Protocol
 from ._checks import check_integer
 from ._cluster import WorkerLostError, check_client, unordered
 from ._identity import digest
+from ._processes import LOST
 
 ROWS_FILE = "rows.jsonl"
 # Tasks that wait in the pool, for each process: so that the results of thousands are not all held at once.
@@ -122,7 +123,7 @@ def run(missing: Mapping[str, Task], workers: int, client: Any = None) -> Genera
                 for future in wait(futures, return_when=FIRST_COMPLETED).done:
                     yield futures.pop(future), future.result()
         except BrokenExecutor:
-            why = "it was killed, or could not import what it was sent (a class of a notebook, say, for which workers must be 1)"
+            why = f"{LOST} (a class of a notebook, say, for which workers must be 1)"
             raise WorkerLostError(f"a process of the {workers} workers has ended: {why}") from None
         except BaseException:
             # Nobody waits for tasks that are under way.

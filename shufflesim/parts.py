@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import BrokenExecutor
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,13 +11,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ._cluster import WorkerLostError, tree, unordered
+from ._cluster import here, ordered, tree, unordered
 from ._identity import digest, identity, library_code, source_of
+from ._processes import called
 from ._sampling import child
 from .domains import Array, Blocks, Categories, Stream
 from .population import Senders
 from .protocol import Protocol
-from .protocols import SingleMessage
 from .shuffler import Shuffler
 from .sums import Sums, combined
 
@@ -83,7 +82,6 @@ class Run:
     @cached_property
     def identity(self) -> list[Any]:
         """All that sums depend on besides the values."""
-        inner = self.protocol.randomizer if isinstance(self.protocol, SingleMessage) else self.protocol
         root = [self.root.entropy, self.root.spawn_key, self.root.pool_size]
         crowd = None if self.senders is None else identity(self.senders.population)
         return [
@@ -92,8 +90,8 @@ class Run:
             self.block,
             self.method,
             crowd,
-            library_code(*source_of(inner)),
-            np.__version__,
+            library_code(*source_of(self.protocol)),
+            here(),
         ]
 
 
@@ -132,10 +130,11 @@ class Part:
             raise ValueError(f"data must not change during a run, got {found.users:,} of {self.users:,} users of a part")
         return found
 
-    @property
+    @cached_property
     def key(self) -> str:
-        """Names the part and all that its sums depend on."""
-        return digest(self.run.identity, self.first, self.users, _identity(self.data))
+        """Names the part and all that its sums depend on; files as they are when it is asked for first."""
+        labels = None if self.labels is None else [repr(label) for label in self.labels]
+        return digest(self.run.identity, self.first, self.users, labels, _identity(self.data))
 
 
 class Parts:
@@ -154,16 +153,17 @@ class Parts:
     ----------
     labels : ndarray
         What the data bring along for `Domain.labels`; known when the first part is.
+    places : bool
+        Whether parts are places to read.
     """
 
     def __init__(self, run: Run, data: Any, *, kept: bool) -> None:
-        self._run, self._data, self._kept = run, data, kept
+        self._run, self._data = run, data
         self.labels: Array = np.empty(0)
+        self.places = isinstance(data, Stream) and data.divisible and (data.tables.stamped or not kept)
 
     def __iter__(self) -> Iterator[Part]:
-        data = self._data
-        places = isinstance(data, Stream) and data.divisible and (data.tables.stamped or not self._kept)
-        return self._places() if places else self._values()
+        return self._places() if self.places else self._values()
 
     def _places(self) -> Iterator[Part]:
         data, domain, n = self._data, self._run.protocol.domain, self._data.users
@@ -219,65 +219,42 @@ def summed(
         Called with the number of users that are done.
     """
     parts = Parts(run, data, kept=folder is not None)
+    whole = Sums()
     if folder is None:
-        if client is not None:
+        if client is not None and parts.places:
             return tree(client, ((part.users, part) for part in parts), combined, done), parts.labels
-        whole = Sums()
-        for _, found in _called(parts, workers, None):
-            whole.add(found)
-            done(whole.users)
+        calls = ((part.first, part) for part in parts)
+        # A scheduler keeps what a sum was made from until the sum is fetched: no place for values.
+        with closing(called(calls, workers) if client is None else ordered(client, calls)) as results:
+            for _, found in results:
+                whole.add(found)
+                done(whole.users)
         return whole, parts.labels
-    users, paths = 0, []
+    users = 0
+    keys: list[str] = []
 
-    def missing() -> Iterator[Part]:
+    def missing() -> Iterator[tuple[str, Part]]:
         nonlocal users
         for part in parts:
-            paths.append(folder / f"part-{part.key}.npz")
-            if Sums.load(paths[-1]) is None:
-                yield part
+            keys.append(part.key)
+            known = Sums.load(folder, keys[-1])
+            if known is None:
+                yield keys[-1], part
             else:
-                users += part.users
+                users += known.users
                 done(users)
 
-    with closing(_called(missing(), workers, client)) as results:
-        for part, found in results:
-            found.save(folder / f"part-{part.key}.npz")
-            users += part.users
+    with closing(called(missing(), workers) if client is None else unordered(client, missing())) as kept:
+        for key, sums in kept:
+            sums.save(folder, key)
+            users += sums.users
             done(users)
-    whole = Sums()
-    for path in paths:
-        kept = Sums.load(path)
-        if kept is None:
-            raise ValueError(f"folder must keep what is written to it, got no sums in {str(path)!r}")
-        whole.add(kept)
+    for key in keys:
+        known = Sums.load(folder, key)
+        if known is None:
+            raise ValueError(f"folder must keep what is written to it, got no sums of part {key} in {str(folder)!r}")
+        whole.add(known)
     return whole, parts.labels
-
-
-def _called(parts: Iterable[Part], workers: int, client: Any) -> Generator[tuple[Part, Sums]]:
-    """Each part with its sums; in their order, but for those of a cluster."""
-    if client is not None:
-        yield from unordered(client, ((part, part) for part in parts))
-        return
-    if workers == 1:
-        for part in parts:
-            yield part, part()
-        return
-    from joblib import Parallel, delayed
-
-    sent: list[Part] = []
-
-    def calls() -> Iterator[Any]:
-        for part in parts:
-            sent.append(part)
-            yield delayed(part)()
-
-    # Values go through a pipe: they are not worth a file.
-    pool = Parallel(n_jobs=workers, return_as="generator", batch_size=1, max_nbytes=None)
-    try:
-        for found in pool(calls()):
-            yield sent.pop(0), found
-    except BrokenExecutor as error:
-        raise WorkerLostError(f"a process of the {workers} workers has ended: it was killed ({type(error).__name__})") from None
 
 
 def _identity(data: Stream | Array) -> Any:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, overload
@@ -14,7 +15,8 @@ import numpy as np
 from scipy import special
 
 from ._checks import SIZE_MAX, check_delta, check_integer, check_number
-from ._cluster import check_client, unordered
+from ._cluster import check_client, ordered
+from ._processes import called
 from ._sampling import child, seed_root
 from .domains import Array, Blocks, Categories, Counts, Stream
 from .parts import Method, Run, summed
@@ -127,7 +129,8 @@ def simulate(
     repeats : int, optional
         Number of independent runs on the same data, which an iterator does not give twice; run r has child r of the seed.
     workers : int
-        Processes that share the users, or the runs; the result does not depend on it. Users are shared in parts of 32 blocks.
+        Processes that share the users, or the runs, at most as many as there are processors; the result does not depend on it.
+        Users are shared in parts of 32 blocks.
     client : dask.distributed.Client, optional
         A cluster that does the work instead; the result is the same. Parquet files are read by the workers, who must find them
         under the same path; other data are sent to them.
@@ -276,33 +279,26 @@ def _repeated(
     first: Simulation | None = None
     sums: list[Any] = [0, 0, 0]
     rmses = np.empty(repeats)
-    for number, (result, error, inside) in enumerate(_made(runs, data, min(workers, repeats), client)):
-        first = result or first
-        square = error * error
-        sums = [total + part for total, part in zip(sums, (error, square, inside), strict=True)]
-        rmses[number] = math.sqrt(float(square.mean()))
-        if progress is not None:
-            progress(number + 1)
+    with closing(_made(runs, data, min(workers, repeats), client)) as made:
+        for number, (result, error, inside) in enumerate(made):
+            first = result or first
+            square = error * error
+            sums = [total + part for total, part in zip(sums, (error, square, inside), strict=True)]
+            rmses[number] = math.sqrt(float(square.mean()))
+            if progress is not None:
+                progress(number + 1)
     assert first is not None  # run 0 brings it
     about = first.protocol, first.n, first.delta, first.confidence, first.labels, first.truth, first.variance
     return Repeats(*about, sums[0], sums[1], sums[2], rmses, run.root.entropy, run.root.spawn_key)
 
 
-def _made(runs: Iterable[_Repetition], data: Any, workers: int, client: Any) -> Iterator[tuple[Simulation | None, Array, Array]]:
+def _made(runs: Iterable[_Repetition], data: Any, workers: int, client: Any) -> Generator[tuple[Simulation | None, Array, Array]]:
     """What runs give, in their order."""
-    if client is None:
-        from joblib import Parallel, delayed
-
-        yield from Parallel(n_jobs=workers, return_as="generator")(delayed(run)(data) for run in runs)
-        return
-    sent = data.anywhere() if isinstance(data, Stream) else data
-    early: dict[int, Any] = {}
-    expected = 0
-    for number, found in unordered(client, ((run.number, run) for run in runs), sent):
-        early[number] = found
-        while expected in early:
-            yield early.pop(expected)
-            expected += 1
+    calls = ((run.number, run) for run in runs)
+    sent = data.anywhere() if client is not None and isinstance(data, Stream) else data
+    with closing(called(calls, workers, sent) if client is None else ordered(client, calls, sent)) as results:
+        for _, found in results:
+            yield found
 
 
 class _Told:

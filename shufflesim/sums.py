@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-import zipfile
+import hashlib
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 
 from .domains import Array, Histogram
 from .population import Received
+
+# Letters of a key, which is hexadecimal, and bytes at the end of a file that tell whether it is as it was written.
+KEY_LETTERS = 32
+CHECK_BYTES = 32
 
 
 class Tree:
@@ -82,36 +88,60 @@ class Sums:
         self.users, self.messages = self.users + others.users, self.messages + others.messages
         self.crowd.add(others.crowd.users, others.crowd.faulty, others.crowd.rejected)
 
-    def save(self, path: Path) -> None:
-        """Write a file, which is there whole or not at all."""
+    def save(self, folder: Path, key: str) -> None:
+        """Write the file of a key, which is there whole or not at all."""
         crowd = self.crowd
         arrays: dict[str, Any] = {"numbers": np.array([self.users, self.messages, crowd.users, crowd.faulty, crowd.rejected])}
         for name, one in (("total", self.total), ("aggregate", self.aggregate)):
             arrays |= {f"{name}-{place}-{level}": value for place, (level, value) in enumerate(one.nodes)}
         if self.histogram:
             arrays |= dict(zip(("values", "counts"), self.histogram.groups(), strict=True))
-        partial = path.with_suffix(".partial")
-        with partial.open("wb") as file:
-            np.savez(file, **arrays)
-        partial.replace(path)
+        content = io.BytesIO()
+        np.savez(content, **arrays)
+        data = content.getvalue()
+        # A name of its own: several processes may have one folder.
+        partial = folder / f"part-{key}.{uuid4().hex}"
+        try:
+            partial.write_bytes(data + _check(key, data))
+            partial.replace(_place(folder, key))
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            raise
 
     @classmethod
-    def load(cls, path: Path) -> Sums | None:
-        """What was written; None if there is no file, or a damaged one."""
+    def load(cls, folder: Path, key: str) -> Sums | None:
+        """What was written for a key; None if there is no file, or one that is not as it was written."""
         try:
-            # Opened here: NumPy leaves a damaged file open.
-            with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-                arrays = dict(file)
-            users, messages, *crowd = arrays.pop("numbers").tolist()
-            found = cls(users=int(users), messages=messages, crowd=Received(*map(int, crowd)))
-            if "values" in arrays:
-                found.histogram.put(arrays.pop("values"), arrays.pop("counts"))
-            for name, value in arrays.items():
-                kind, _, level = name.split("-")
-                getattr(found, kind).nodes.append((int(level), value))
-        except (FileNotFoundError, zipfile.BadZipFile, ValueError, KeyError, EOFError):
+            content = _place(folder, key).read_bytes()
+        except FileNotFoundError:
             return None
+        data = content[:-CHECK_BYTES]
+        if content[-CHECK_BYTES:] != _check(key, data):
+            return None
+        with np.load(io.BytesIO(data), allow_pickle=False) as file:
+            arrays = dict(file)
+        users, messages, *crowd = arrays.pop("numbers").tolist()
+        found = cls(users=int(users), messages=messages, crowd=Received(*map(int, crowd)))
+        if "values" in arrays:
+            found.histogram.put(arrays.pop("values"), arrays.pop("counts"))
+        for name, value in arrays.items():
+            kind, _, level = name.split("-")
+            getattr(found, kind).nodes.append((int(level), value))
         return found
+
+
+def kept(folder: Path) -> list[Path]:
+    """Files that were written to a folder, unfinished ones included."""
+    return [*folder.glob(f"part-{'[0-9a-f]' * KEY_LETTERS}.*")]
+
+
+def _place(folder: Path, key: str) -> Path:
+    return folder / f"part-{key}.npz"
+
+
+def _check(key: str, data: bytes) -> bytes:
+    """Ends a file: another content, or another name, has another one."""
+    return hashlib.sha256(key.encode() + data).digest()
 
 
 def combined(parts: Sequence[Sums]) -> Sums:

@@ -158,7 +158,9 @@ class Dataset:
 
     @property
     def rows(self) -> int:
-        """Number of rows."""
+        """Number of rows; Arrow counts those of whole files, also of a dataset of some of their row groups."""
+        if self.divisible:
+            return sum(count for _, count in self._groups)
         with reading("the dataset"):
             return int(self.source.count_rows())
 

@@ -1,9 +1,15 @@
 """One run by several processes, or by a cluster: the same result, also if a worker is killed or a run is cut off."""
 
+import importlib
 import itertools
 import json
 import os
 import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,17 +20,18 @@ import pytest
 from click.testing import CliRunner
 from distributed import Client, LocalCluster
 from pyarrow import dataset, parquet
+from threadpoolctl import threadpool_limits
 
 import shufflesim as ss
-from shufflesim import _cluster, parts, simulation, sums
+from shufflesim import _cluster, _processes, parts, simulation, sums
 from shufflesim._resumable import resume
 from shufflesim.cli import main
 from shufflesim.empirical import survey
-from shufflesim.mechanisms import GRR, Laplace
+from shufflesim.mechanisms import GRR, Laplace, Piecewise, WitchHat
 from shufflesim.paper import PIECES
 from shufflesim.paper.piece import Case
 from shufflesim.population import Received
-from shufflesim.protocols import RecursiveSum
+from shufflesim.protocols import RecursiveSum, SingleMessage
 
 from .cli_helpers import ok, refused
 
@@ -137,8 +144,8 @@ def test_sums_are_kept_exactly(tmp_path):
         made.total.add(np.array([value, -value]))
     made.aggregate.add(np.array(2**62))
     made.histogram.add(np.array([0.5, 0.5, 2.0]))
-    made.save(tmp_path / "part-a.npz")
-    found = sums.Sums.load(tmp_path / "part-a.npz")
+    made.save(tmp_path, "a")
+    found = sums.Sums.load(tmp_path, "a")
     assert [level for level, _ in found.total.nodes] == [1, 0]
     assert found.total.value.tobytes() == made.total.value.tobytes()
     assert int(found.aggregate.value) == 2**62
@@ -147,11 +154,28 @@ def test_sums_are_kept_exactly(tmp_path):
     whole = (tmp_path / "part-a.npz").read_bytes()
     for cut in (0, 10, len(whole) // 2, len(whole) - 1):
         (tmp_path / "part-a.npz").write_bytes(whole[:cut])
-        assert sums.Sums.load(tmp_path / "part-a.npz") is None
+        assert sums.Sums.load(tmp_path, "a") is None
     changed = whole.replace(np.array([0.5, 2.0]).tobytes(), np.array([0.5, 3.0]).tobytes())
     assert changed != whole
     (tmp_path / "part-a.npz").write_bytes(changed)
-    assert sums.Sums.load(tmp_path / "part-a.npz") is None
+    assert sums.Sums.load(tmp_path, "a") is None
+    (tmp_path / "part-a.npz").write_bytes(whole)
+    assert sums.Sums.load(tmp_path, "a") is not None
+    (tmp_path / "part-b.npz").write_bytes(whole)
+    assert sums.Sums.load(tmp_path, "b") is None
+
+
+@pytest.mark.parametrize("protocol", [Piecewise(1.0), WitchHat(1.0), RecursiveSum((4, 10), (0.1, 0.4), -1.0, 1.0)])
+def test_threads_of_blas_do_not_change_a_sum(protocol):
+    protocol = protocol if isinstance(protocol, ss.Protocol) else SingleMessage(protocol)
+    values = protocol.domain.validate(protocol.domain.example(60_000, np.random.default_rng(1)))
+    found = []
+    for threads in (1, 2):
+        with threadpool_limits(threads):
+            run = parts.Run(protocol, np.random.SeedSequence(1), len(values), "users", None).sums([values])
+            groups = protocol.domain.grouped_total(values, np.full(len(values), 3))
+            found.append([array.tobytes() for array in (run.total.value, run.aggregate.value, groups)])
+    assert found[0] == found[1]
 
 
 # Processes
@@ -172,6 +196,46 @@ def test_an_error_in_a_process_is_that_of_the_run(table):
     assert said[0] == said[1]
 
 
+def test_what_cannot_be_sent(client):
+    made = Opaque(1.0, 5, threading.Lock())
+    for options in ({}, {"repeats": 3}):
+        with pytest.raises(ValueError, match="workers must be 1 for what cannot be sent to a process, got 2 "):
+            ss.simulate(made, [0, 1], workers=2, **options, **SETTINGS)
+        with pytest.raises(ValueError, match=r"what is sent to a cluster must be .* pickled, got cannot pickle '_thread\.lock'"):
+            ss.simulate(made, [0, 1], client=client, **options, **SETTINGS)
+
+
+def test_there_are_no_more_processes_than_processors(monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    assert [*_processes.called(((name, os.getpid) for name in "ab"), 10**9)] == [("a", os.getpid()), ("b", os.getpid())]
+
+
+def test_processes_end_with_the_one_that_started_them(tmp_path):
+    """Also if it is killed."""
+    Path("own.py").write_text(
+        "def say(file):\n    import os, time\n    open(file, 'a').write(f'{os.getpid()} ')\n    time.sleep(60)\n"
+    )
+    code = """
+        from functools import partial
+        from own import say
+        from shufflesim._processes import called
+        print([*called(((k, partial(say, "pids")) for k in range(2)), 2)])
+    """
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], env=environment) as process:
+        wait_for(lambda: os.path.exists("pids") and Path("pids").read_text())
+        process.kill()
+    pid = int(Path("pids").read_text().split()[0])
+    wait_for(lambda: not os.path.exists(f"/proc/{pid}") or "\nState:\tZ" in Path(f"/proc/{pid}/status").read_text())
+
+
+def wait_for(condition):
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
 # A cluster
 
 
@@ -190,6 +254,36 @@ def test_numbers_that_are_counted(table, client):
     protocol, data = RecursiveSum((4, 10), (0.1, 0.4), -1.0, 1.0), ss.Stream("rounded.parquet", "x")
     settings = {**SETTINGS, "method": "counts"}
     same(ss.simulate(protocol, data, **settings), ss.simulate(protocol, data, client=client, **settings))
+
+
+def test_nothing_stays_on_a_cluster(table, cluster, client):
+    def held():
+        return [*cluster.scheduler.tasks]
+
+    bad = table["code"].to_numpy().copy()
+    bad[[9000, 20_000]] = 9
+    with pytest.raises(ValueError, match=r"got 9 at position 9000$"):
+        ss.simulate(GRR(1.0, 5), iter(np.array_split(bad, 7)), client=client, **SETTINGS)
+    table.assign(code=bad).to_parquet("bad.parquet", row_group_size=999)
+    for _ in range(3):
+        with pytest.raises(ValueError, match=r"got 9 at position 9000$") as caught:
+            ss.simulate(GRR(1.0, 5), ss.Stream("bad.parquet", "code"), client=client, **SETTINGS)
+    wait_for(lambda: not held())
+    assert caught
+    most = []
+    ss.simulate(GRR(1.0, 5), table["code"], client=client, progress=lambda _: most.append(len(held())), **SETTINGS)
+    # The scheduler keeps the values of what is under way, and no others.
+    assert max(most) <= 2 * _cluster.AHEAD + 1
+    wait_for(lambda: not held())
+
+
+def test_some_row_groups_of_a_file(table, client):
+    whole = dataset.dataset("data/3.parquet")
+    chosen = [fragment.subset(row_group_ids=[0, 2, 5]) for fragment in whole.get_fragments()]
+    some = dataset.FileSystemDataset(chosen, whole.schema, whole.format, whole.filesystem)
+    data = ss.Stream(some, "code")
+    assert data.users == 3 * 999
+    same(ss.simulate(GRR(1.0, 5), data, **SETTINGS), ss.simulate(GRR(1.0, 5), data, client=client, **SETTINGS))
 
 
 def test_a_population(table, client):
@@ -404,12 +498,90 @@ def test_what_is_kept_is_not_taken_for_another_run(table, tmp_path, calls):
     assert calls.done == 1
 
 
+def test_what_is_kept_knows_the_order_of_categories(tmp_path):
+    (tmp_path / "data").mkdir()
+    codes = np.random.default_rng(0).integers(0, 3, 4 * BLOCK * parts.PART_BLOCKS)
+    half = len(codes) // 2
+
+    def write(name, codes, order):
+        pd.DataFrame({"x": pd.Categorical.from_codes(codes, list(order))}).to_parquet(f"data/{name}.parquet")
+
+    write("a", codes[:half], "abc")
+    write("b", codes[half:], "abc")
+    (tmp_path / "kept").mkdir()
+    ss.simulate(GRR(1.0, 3), ss.Stream("data", "x"), folder="kept", **SETTINGS)
+    write("a", codes[:half], "cab")
+    for folder in (None, "kept"):
+        with pytest.raises(ValueError, match="the same columns and categories in all batches"):
+            ss.simulate(GRR(1.0, 3), ss.Stream("data", "x"), folder=folder, **SETTINGS)
+
+
+OWN = """
+from dataclasses import dataclass
+from shufflesim.mechanisms import GRR
+import {helper}
+
+@dataclass(frozen=True)
+class Base(GRR):
+    def randomize(self, values, rng):
+        return {helper}.changed(super().randomize(values, rng))
+"""
+
+
+def test_what_is_kept_knows_the_code_of_a_class(tmp_path, monkeypatch, calls):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "kept").mkdir()
+    Path("a_helper.py").write_text("def changed(x): return x\n")
+    Path("a_base.py").write_text(OWN.format(helper="a_helper"))
+    Path("a_class.py").write_text("import a_base\nclass Own(a_base.Base): pass\n")
+
+    def run(made):
+        calls.done = 0
+        ss.simulate(made, [0, 1, 2], folder="kept", **SETTINGS)
+        return calls.done
+
+    own = importlib.import_module("a_class").Own
+    assert (run(own(1.0, 3)), run(own(1.0, 3)), run(Gift(1.0, own(1.0, 3)))) == (1, 0, 1)
+    for file in ("a_helper.py", "a_base.py", "a_class.py"):
+        with open(file, "a") as opened:
+            opened.write("# Changed.\n")
+        assert (run(own(1.0, 3)), run(own(1.0, 3)), run(Gift(1.0, own(1.0, 3)))) == (1, 0, 1)
+    given = own(1.0, 3)
+    object.__setattr__(given, "more", 1)
+    assert run(given) == 1
+    space = {"__name__": "__main__"}
+    exec(OWN.format(helper="math"), space)  # As a notebook has it.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delattr(sys.modules["__main__"], "__file__", raising=False)
+        with pytest.raises(ValueError, match=r"what is kept must be of a class that is defined in a file, got .* of __main__$"):
+            run(space["Base"](1.0, 3))
+
+
+def test_a_part_that_cannot_be_written_leaves_nothing(table, tmp_path, full_disk):
+    (tmp_path / "kept").mkdir()
+    with full_disk(), pytest.raises(OSError, match="File too large"):
+        ss.simulate(GRR(1.0, 1000), ss.Stream("data", "code"), folder="kept", **SETTINGS)
+    assert not [*(tmp_path / "kept").iterdir()]
+
+
 def test_bad_folders(table, tmp_path):
     for bad in ("nowhere", "", "data/0.parquet"):
         with pytest.raises(ValueError, match="folder must be an existing folder, and for a single run, got "):
             ss.simulate(GRR(1.0, 5), [0, 1], folder=bad, **SETTINGS)
     with pytest.raises(ValueError, match=r"folder must be .* and repeats=2"):
         ss.simulate(GRR(1.0, 5), [0, 1], folder=tmp_path, repeats=2, **SETTINGS)
+
+
+@dataclass(frozen=True)
+class Gift(GRR):
+    """Has another one as a parameter."""
+
+    d: int = 3
+    inner: GRR | None = None
+
+    def __init__(self, epsilon, inner):
+        super().__init__(epsilon, 3)
+        object.__setattr__(self, "inner", inner)
 
 
 @dataclass(frozen=True)

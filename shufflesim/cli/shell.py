@@ -63,27 +63,29 @@ def keeping(streamed: bool, out: Path | None, seed: int | None) -> Iterator[dict
     if out is None or not streamed:
         yield {"seed": seed}
         return
+    from shufflesim.sums import kept
+
     folder = out / UNFINISHED
     make_folder(folder)
     seed = secrets.randbits(SEED_BITS) if seed is None else seed
     go_on = f"what was done is kept in {str(folder)!r}: the same command with --seed {seed} goes on from there"
 
-    def parts() -> list[Path]:
-        return [*folder.glob("part-*")]
+    def said(error: object) -> str:
+        return f"{error}; {go_on}" if kept(folder) else str(error)
 
     try:
         yield {"seed": seed, "folder": folder}
     except ValueError as error:
-        raise click.UsageError(f"{error}; {go_on}" if parts() else str(error)) from error
+        raise click.UsageError(said(error)) from error
     except WorkerLostError as error:
-        raise Interrupted(f"{error}; {go_on}") from None
+        raise Interrupted(said(error)) from None
     except KeyboardInterrupt:
-        raise Interrupted(f"interrupted; {go_on}") from None
+        raise Interrupted(said("interrupted")) from None
     except OSError as error:
-        raise click.UsageError(f"--out must be a writable folder, got {str(out)!r}: {error.strerror}; {go_on}") from error
+        raise click.UsageError(said(f"--out must be a writable folder, got {str(out)!r}: {error.strerror}")) from error
     else:
-        for path in parts():
-            path.unlink()
+        for path in kept(folder):
+            path.unlink(missing_ok=True)
     finally:
         # Stays if something is in it.
         with suppress(OSError):

@@ -121,7 +121,8 @@ class Digits(_Numbers):
         mean[..., -1] += fraction
         square[..., -1] += fraction * (2 * found[..., -1] + 1)
         sums = (np.einsum("i,ikj->jk", counts, a) for a in (mean, square))
-        return np.vstack([super().grouped_total(values, counts), *sums, counts @ (fraction * (1 - fraction))])
+        rounding = np.einsum("i,ij->j", counts, fraction * (1 - fraction))
+        return np.vstack([super().grouped_total(values, counts), *sums, rounding])
 
     def digit_sums(self, total: Array) -> tuple[Array, Array, Array]:
         """Of a summary: sums of E z_j and of E z_j^2, shape (m, dim), and of the variances of the rounding, shape (dim,)."""

@@ -68,7 +68,7 @@ class _Numbers(Domain):
     def grouped_total(self, values: Array, counts: Array) -> Array:
         """The same of counts[i] users who hold values[i]."""
         scaled = self.scaled(values)
-        return np.array([counts @ scaled, counts @ (scaled * scaled)])
+        return np.array([np.einsum("i,ij->j", counts, part) for part in (scaled, scaled * scaled)])
 
     def truth(self, total: Array, n: int) -> Array:
         """The mean, shape (dim,)."""
