@@ -332,8 +332,11 @@ def _paths(given: Any) -> list[Path]:
         return files(Path(given))
     paths = [Path(item) for item in ([given] if _is_path(given) else given)]
     for path in paths:
+        if path.is_dir():
+            raise ValueError(f"source must be one folder or several files, not both, got {str(path)!r} among {len(paths)} paths")
         if not _has_suffix(path):
-            raise ValueError(f"source must be files that end in {', '.join(SUFFIXES)}, or a folder, got {str(path)!r}")
+            missing = "" if path.exists() else ", which does not exist"
+            raise ValueError(f"source must be files that end in {', '.join(SUFFIXES)}, or a folder, got {str(path)!r}{missing}")
         if is_csv(path) != is_csv(paths[0]):
             raise ValueError(f"source must be files of one kind, got {str(paths[0])!r} and {str(path)!r}")
     return paths

@@ -271,6 +271,10 @@ def test_bad_sources(table, folder):
     assert "cannot read 'no.parquet': No such file or directory" in message(GRR(1.0, 5), "no.parquet")
     assert "cannot read 'no.csv': No such file or directory" in message(GRR(1.0, 5), ["no.csv"])
     assert "that end in .csv, .csv.gz, .parquet, or a folder, got 'no.txt'" in message(GRR(1.0, 5), "no.txt")
+    assert "one folder or several files, not both, got 'parts' among 2 paths" in message(
+        GRR(1.0, 5), [Path("0.csv"), Path("parts")]
+    )
+    assert refused(*COMMAND, "code", "--data", "no").endswith("a folder that exists, or one of airports, flights, got 'no'\n")
     assert "files of one kind, got '0.csv' and 'parts/0.parquet'" in message(GRR(1.0, 5), ["0.csv", "parts/0.parquet"])
     assert "(encode a column with shufflesim.categorical)" in message(GRR(1.0, 5), ["a", "b"])
     with pytest.raises(ValueError, match=r"source must be a path, a list of paths, .* iterator of batches, got list"):

@@ -53,6 +53,10 @@ class Source:
         if len(self.data) == 1 and self.dataset is None and names and names[0] in _bundled():
             object.__setattr__(self, "dataset", names[0])
             object.__setattr__(self, "data", ())
+        for name in names if self.data else ():
+            if not Path(name).suffix:
+                bundled = ", ".join(_bundled())
+                raise click.UsageError(f"--data must be a file or a folder that exists, or one of {bundled}, got {name!r}")
         if (not self.data) == (self.dataset is None):
             given = "both" if self.data else "none"
             raise click.UsageError(f"exactly one of --data and --dataset must be given, got {given}")
