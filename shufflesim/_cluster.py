@@ -120,9 +120,10 @@ def unordered(client: Any, calls: Iterable[tuple[K, Callable[..., T]]], *shared:
         If all workers are gone, or the scheduler.
     """
     waiting: dict[Any, K] = {}
-    with _watched(client, waiting):
+    given: list[Any] = []
+    with _watched(waiting, [given]):
         # Results of a call, and not data that are only held: what a worker loses is made once more.
-        given = [_submit(client, "data", _Held(value)) for value in shared]
+        given += [_submit(client, "data", _Held(value)) for value in shared]
         rest, ahead = iter(calls), _ahead(client)
         while True:
             for name, call in islice(rest, ahead - len(waiting)):
@@ -137,8 +138,9 @@ def unordered(client: Any, calls: Iterable[tuple[K, Callable[..., T]]], *shared:
 def ordered(client: Any, calls: Iterable[tuple[K, Callable[..., T]]], *shared: Any) -> Generator[tuple[K, T]]:
     """As `unordered`, in the order of the calls: few are under way, or done and not taken yet."""
     waiting: dict[Any, K] = {}
-    with _watched(client, waiting):
-        given = [_submit(client, "data", _Held(value)) for value in shared]
+    given: list[Any] = []
+    with _watched(waiting, [given]):
+        given += [_submit(client, "data", _Held(value)) for value in shared]
         rest, ahead = iter(calls), _ahead(client)
         while True:
             for name, call in islice(rest, ahead - len(waiting)):
@@ -166,7 +168,7 @@ def tree(
     waiting: dict[Any, int] = {}
     levels: list[list[Any]] = []
     total = 0
-    with _watched(client, waiting, levels):
+    with _watched(waiting, levels):
         rest, ahead = iter(calls), _ahead(client)
         while True:
             for size, call in islice(rest, ahead - len(waiting)):
@@ -283,7 +285,7 @@ def _done(client: Any, futures: list[Any]) -> list[Any]:
 
 
 @contextmanager
-def _watched(client: Any, waiting: dict[Any, Any], levels: list[list[Any]] | None = None) -> Iterator[None]:
+def _watched(waiting: dict[Any, Any], others: list[list[Any]]) -> Iterator[None]:
     """Whatever a cluster says when it falls apart, as one line; nothing of it stays on the cluster."""
     from distributed import KilledWorker
     from distributed.client import ClosedClientError
@@ -297,12 +299,11 @@ def _watched(client: Any, waiting: dict[Any, Any], levels: list[list[Any]] | Non
     except (concurrent.futures.CancelledError, ClosedClientError, CommClosedError) as error:
         raise WorkerLostError(f"the scheduler is gone, or has forgotten its tasks ({type(error).__name__})") from None
     finally:
-        with suppress(Exception):
-            client.cancel(list({*waiting, *chain.from_iterable(levels or ())}))
-        # A traceback can keep what holds them.
-        waiting.clear()
-        if levels:
-            levels.clear()
+        # Released, since a traceback can keep what holds them; not cancelled, since a scheduler drops a client that cancels what
+        # forgotten sums are made from.
+        for future in {*waiting, *chain.from_iterable(others)}:
+            with suppress(Exception):
+                future.release()
 
 
 def _line(error: BaseException) -> str:
