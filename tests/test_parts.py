@@ -3,6 +3,7 @@
 import importlib
 import itertools
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -254,6 +255,22 @@ def test_numbers_that_are_counted(table, client):
     protocol, data = RecursiveSum((4, 10), (0.1, 0.4), -1.0, 1.0), ss.Stream("rounded.parquet", "x")
     settings = {**SETTINGS, "method": "counts"}
     same(ss.simulate(protocol, data, **settings), ss.simulate(protocol, data, client=client, **settings))
+
+
+def test_a_client_stays_connected(table, cluster, client, monkeypatch, caplog):
+    """Also if what sums of sums are made from is given up, which a scheduler has forgotten in part."""
+    monkeypatch.setattr(simulation, "BLOCK", 8)
+
+    def stop(users):
+        if users > USERS / 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ss.simulate(GRR(1.0, 5), ss.Stream("data", "code"), client=client, progress=stop, **SETTINGS)
+    wait_for(lambda: not cluster.scheduler.tasks)
+    assert client.status == "running"
+    # A client that was dropped connects again: only the log tells.
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
 def test_nothing_stays_on_a_cluster(table, cluster, client):
