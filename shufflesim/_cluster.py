@@ -111,8 +111,10 @@ def here() -> str:
     return f"shufflesim {__version__} ({library_code()[:12]}) with NumPy {np.__version__} and SciPy {scipy.__version__}"
 
 
-def unordered(client: Any, calls: Iterable[tuple[K, Callable[..., T]]], *shared: Any) -> Generator[tuple[K, T]]:
-    """Name and result of each call as it is done, in any order; calls take what is shared, which is sent once.
+def completed(
+    client: Any, calls: Iterable[tuple[K, Callable[..., T]]], *shared: Any, in_order: bool = False
+) -> Generator[tuple[K, T]]:
+    """Name and result of each call as it is done, or in the order of the calls; they take what is shared, which is sent once.
 
     Raises
     ------
@@ -130,27 +132,9 @@ def unordered(client: Any, calls: Iterable[tuple[K, Callable[..., T]]], *shared:
                 waiting[_submit(client, "task", call, *given)] = name
             if not waiting:
                 return
-            for future in _done(client, [*waiting]):
+            for future in _done(client, [*waiting][: 1 if in_order else None]):
                 found = future.result()
                 yield waiting.pop(future), found
-
-
-def ordered(client: Any, calls: Iterable[tuple[K, Callable[..., T]]], *shared: Any) -> Generator[tuple[K, T]]:
-    """As `unordered`, in the order of the calls: few are under way, or done and not taken yet."""
-    waiting: dict[Any, K] = {}
-    given: list[Any] = []
-    with _watched(waiting, [given]):
-        given += [_submit(client, "data", _Held(value)) for value in shared]
-        rest, ahead = iter(calls), _ahead(client)
-        while True:
-            for name, call in islice(rest, ahead - len(waiting)):
-                waiting[_submit(client, "task", call, *given)] = name
-            if not waiting:
-                return
-            first = next(iter(waiting))
-            _done(client, [first])
-            found = first.result()
-            yield waiting.pop(first), found
 
 
 def tree(

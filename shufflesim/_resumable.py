@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ._checks import check_integer
-from ._cluster import WorkerLostError, check_client, unordered
+from ._cluster import WorkerLostError, check_client, completed
 from ._identity import digest
 from ._processes import LOST
 
@@ -98,7 +98,7 @@ def resume(
 def run(missing: Mapping[str, Task], workers: int, client: Any = None) -> Generator[tuple[str, tuple[Rows, float]]]:
     """Key, rows and seconds of each task as it is done, in any order; to be closed, which ends its processes."""
     if client is not None:
-        yield from unordered(client, ((key, partial(_timed, task)) for key, task in missing.items()))
+        yield from completed(client, ((key, partial(_timed, task)) for key, task in missing.items()))
         return
     if workers == 1 or len(missing) <= 1:
         for key, task in missing.items():

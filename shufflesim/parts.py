@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ._cluster import here, ordered, tree, unordered
+from ._cluster import completed, here, tree
 from ._identity import digest, identity, library_code, source_of
 from ._processes import called
 from ._sampling import child
@@ -225,7 +225,7 @@ def summed(
             return tree(client, ((part.users, part) for part in parts), combined, done), parts.labels
         calls = ((part.first, part) for part in parts)
         # A scheduler keeps what a sum was made from until the sum is fetched: no place for values.
-        with closing(called(calls, workers) if client is None else ordered(client, calls)) as results:
+        with closing(called(calls, workers) if client is None else completed(client, calls, in_order=True)) as results:
             for _, found in results:
                 whole.add(found)
                 done(whole.users)
@@ -244,7 +244,7 @@ def summed(
                 users += known.users
                 done(users)
 
-    with closing(called(missing(), workers) if client is None else unordered(client, missing())) as kept:
+    with closing(called(missing(), workers) if client is None else completed(client, missing())) as kept:
         for key, sums in kept:
             sums.save(folder, key)
             users += sums.users

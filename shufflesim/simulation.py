@@ -15,7 +15,7 @@ import numpy as np
 from scipy import special
 
 from ._checks import SIZE_MAX, check_delta, check_integer, check_number
-from ._cluster import check_client, ordered
+from ._cluster import check_client, completed
 from ._processes import called
 from ._sampling import child, seed_root
 from .domains import Array, Blocks, Categories, Counts, Stream
@@ -296,7 +296,7 @@ def _made(runs: Iterable[_Repetition], data: Any, workers: int, client: Any) -> 
     """What runs give, in their order."""
     calls = ((run.number, run) for run in runs)
     sent = data.anywhere() if client is not None and isinstance(data, Stream) else data
-    with closing(called(calls, workers, sent) if client is None else ordered(client, calls, sent)) as results:
+    with closing(called(calls, workers, sent) if client is None else completed(client, calls, sent, in_order=True)) as results:
         for _, found in results:
             yield found
 
